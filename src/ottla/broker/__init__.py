@@ -1,0 +1,1 @@
+"""The composition root: wires the rooms to one broker and dispatches requests to handlers."""

@@ -1,0 +1,1 @@
+"""Decides about topics and partitions, and writes the decisions into the coordination store."""

@@ -1,0 +1,26 @@
+"""Names for the plain values that travel between rooms."""
+
+from typing import NamedTuple, TypeAlias
+
+Offset: TypeAlias = int
+LeaderEpoch: TypeAlias = int
+BrokerId: TypeAlias = int
+ProducerId: TypeAlias = int
+ProducerEpoch: TypeAlias = int
+TimestampMs: TypeAlias = int
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+NO_TIMESTAMP_MS: TimestampMs = -1
+NO_PRODUCER_ID: ProducerId = -1
+NO_LEADER_EPOCH: LeaderEpoch = -1
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; prints as the name of its folder."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

@@ -1,0 +1,1 @@
+"""Sockets: listeners, connections, frames in, answers out in order, limits."""

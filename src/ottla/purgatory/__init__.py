@@ -1,0 +1,1 @@
+"""Requests that wait: operations watched by key, completed once by an event or by the timing wheel."""

@@ -1,0 +1,1 @@
+"""Partitions and their replicas: leader append, reads, high watermark."""
