@@ -1,0 +1,86 @@
+"""Messages to bytes and back, for every API but the two hot ones (see `produce_codec` and `fetch_codec`).
+
+For each message class and version a decoder and an encoder are compiled the first time they are needed: straight-line
+Python made from the class's FIELDS, with neighbouring fixed-size values read and written as one struct.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ottla.core.errors import ProtocolViolation
+from ottla.core.types import Buffer
+from ottla.protocol.compiler import compile_decoder, compile_encoder
+from ottla.protocol.frames import finish_frame, has_flexible_response_header, start_request, start_response
+from ottla.protocol.message import ApiMessage, VersionedMessage
+from ottla.protocol.primitives import MAX_ELEMENTS, Reader
+
+M = TypeVar("M", bound=VersionedMessage)
+ResponseT = TypeVar("ResponseT", bound=ApiMessage)
+
+_decoders: dict[tuple[type[VersionedMessage], int], Callable[[Reader], Any]] = {}
+_encoders: dict[tuple[type[VersionedMessage], int], Callable[[bytearray, Any], None]] = {}
+
+
+def decode(message_class: type[M], version: int, source: Reader | Buffer) -> M:
+    """Read a message; bytes after it are left alone, as Kafka does. Bad bytes raise ProtocolViolation."""
+    decoder = _decoders.get((message_class, version))
+    if decoder is None:
+        _check_version(message_class, version)
+        decoder = compile_decoder(message_class, version, is_flexible=version >= message_class.FLEXIBLE_SINCE)
+        _decoders[message_class, version] = decoder
+    reader = source if isinstance(source, Reader) else Reader(source)
+    try:
+        message: M = decoder(reader)
+    except ProtocolViolation as violation:
+        raise ProtocolViolation(f"{message_class.__name__} v{version}: {violation}") from violation
+    return message
+
+
+def encode(message: VersionedMessage, version: int) -> bytes:
+    """The bytes of a message in that version; fields that the version doesn't know are left out."""
+    out = bytearray()
+    encode_into(out, message, version)
+    return bytes(out)
+
+
+def encode_into(out: bytearray, message: VersionedMessage, version: int) -> None:
+    """Append the bytes of a message to `out`."""
+    message_class = type(message)
+    encoder = _encoders.get((message_class, version))
+    if encoder is None:
+        _check_version(message_class, version)
+        encoder = compile_encoder(message_class, version, is_flexible=version >= message_class.FLEXIBLE_SINCE)
+        _encoders[message_class, version] = encoder
+    encoder(out, message)
+
+
+def encode_request(message: ApiMessage, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A whole request frame, its 4-byte size included."""
+    out = start_request(message.API_KEY, version, correlation_id, client_id)
+    encode_into(out, message, version)
+    return finish_frame(out)
+
+
+def encode_response(message: ApiMessage, version: int, correlation_id: int) -> bytes:
+    """A whole response frame, its 4-byte size included."""
+    out = start_response(message.API_KEY, version, correlation_id)
+    encode_into(out, message, version)
+    return finish_frame(out)
+
+
+def decode_response(response_class: type[ResponseT], version: int, frame: Buffer) -> tuple[int, ResponseT]:
+    """Correlation id and message of a response frame, given without its size.
+
+    The peer is a broker that we chose: the bounds are by bytes alone, so that the metadata of a large cluster passes.
+    """
+    reader = Reader(frame, max_elements=max(MAX_ELEMENTS, len(frame)))
+    correlation_id = reader.int32()
+    if has_flexible_response_header(response_class.API_KEY, version):
+        reader.skip_tagged_fields()
+    return correlation_id, decode(response_class, version, reader)
+
+
+def _check_version(message_class: type[VersionedMessage], version: int) -> None:
+    first, last = message_class.VERSIONS
+    if not first <= version <= last:
+        raise ValueError(f"{message_class.__name__} has versions {first} to {last}, not {version}")
