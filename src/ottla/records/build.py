@@ -1,0 +1,268 @@
+"""Making record batches: from records one by one, from encoded records at once, and the markers that end transactions.
+
+For clients, internal topics and tools; a broker stores what producers built.
+"""
+
+from collections.abc import Iterable, Sequence
+from struct import Struct
+from typing import TypeAlias
+
+from ottla.core.types import (
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP_MS,
+    Buffer,
+    LeaderEpoch,
+    Offset,
+    ProducerEpoch,
+    ProducerId,
+    TimestampMs,
+)
+from ottla.records.compression import NONE, compress
+from ottla.records.header import (
+    CONTROL_MASK,
+    DELETE_HORIZON_MASK,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME_MASK,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    TRANSACTIONAL_MASK,
+    write_crc,
+)
+from ottla.records.varint import encode_varint, varint_size
+
+RecordHeaders: TypeAlias = Sequence[tuple[str, bytes | None]]
+
+ABORT_MARKER = 0
+COMMIT_MARKER = 1
+_CONTROL_KEY = Struct(">hh")  # version, type
+_END_TRANSACTION_VALUE = Struct(">hi")  # version, coordinator epoch
+
+_NULL = encode_varint(-1)
+_NO_HEADERS = encode_varint(0)
+_NO_ATTRIBUTES = b"\x00"
+
+
+def assemble_batch(
+    records: Buffer,
+    *,
+    record_count: int,
+    last_offset_delta: int,
+    base_timestamp_ms: TimestampMs,
+    max_timestamp_ms: TimestampMs,
+    attributes: int,
+    base_offset: Offset = 0,
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
+    producer_id: ProducerId = NO_PRODUCER_ID,
+    producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+) -> bytearray:
+    """Header and checksum in front of records that are already encoded, and compressed as `attributes` say."""
+    batch = bytearray(HEADER_BYTES + len(records))
+    HEADER.pack_into(
+        batch,
+        0,
+        base_offset,
+        len(batch) - LOG_OVERHEAD_BYTES,
+        leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        last_offset_delta,
+        base_timestamp_ms,
+        max_timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+    batch[HEADER_BYTES:] = records
+    write_crc(batch, 0, len(batch))
+    return batch
+
+
+class BatchBuilder:
+    """One batch in the making: records are encoded as they come, `build` adds header, codec and checksum.
+
+    Owned by one writer. `size_bytes` is what the batch takes uncompressed. `build` leaves the builder as it is, so
+    that the same records can be built again, with another sequence or codec.
+    """
+
+    __slots__ = (
+        "_base_timestamp_ms",
+        "_delete_horizon_ms",
+        "_last_offset_delta",
+        "_max_timestamp_ms",
+        "_records",
+        "record_count",
+    )
+
+    def __init__(self, *, delete_horizon_ms: TimestampMs | None = None) -> None:
+        self.record_count = 0
+        self._records = bytearray()
+        self._delete_horizon_ms = delete_horizon_ms
+        # The horizon sits in the base timestamp's place (KIP-534), so deltas count from it.
+        self._base_timestamp_ms = NO_TIMESTAMP_MS if delete_horizon_ms is None else delete_horizon_ms
+        self._max_timestamp_ms = NO_TIMESTAMP_MS
+        self._last_offset_delta = -1
+
+    @property
+    def size_bytes(self) -> int:
+        return HEADER_BYTES + len(self._records)
+
+    def size_bytes_with(self, key: Buffer | None, value: Buffer | None, headers: RecordHeaders = ()) -> int:
+        """An upper bound of `size_bytes` after appending such a record."""
+        size = 1 + 10 + 5 + 5 + 5 + 5  # attributes, timestamp, offset, and the three lengths that every record has
+        size += (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
+        for header_key, header_value in headers:
+            # A character takes at most four bytes in UTF-8.
+            size += 10 + 4 * len(header_key) + (len(header_value) if header_value is not None else 0)
+        return self.size_bytes + varint_size(size) + size
+
+    def append(
+        self,
+        timestamp_ms: TimestampMs,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: RecordHeaders = (),
+        *,
+        offset_delta: int | None = None,
+    ) -> None:
+        """Add a record; with `offset_delta` it keeps a place of its own, as in a cleaned batch, which only grows."""
+        last_offset_delta = self._last_offset_delta
+        if offset_delta is None:
+            offset_delta = last_offset_delta + 1
+        elif offset_delta <= last_offset_delta:
+            raise ValueError(f"offset delta {offset_delta} after {last_offset_delta}")
+        if self.record_count == 0 and self._delete_horizon_ms is None:
+            self._base_timestamp_ms = timestamp_ms
+        if timestamp_ms > self._max_timestamp_ms:
+            self._max_timestamp_ms = timestamp_ms
+        timestamp_delta = encode_varint(timestamp_ms - self._base_timestamp_ms)
+        parts: list[Buffer] = [_NO_ATTRIBUTES, timestamp_delta, encode_varint(offset_delta)]
+        if key is None:
+            parts.append(_NULL)
+        else:
+            parts += (encode_varint(len(key)), key)
+        if value is None:
+            parts.append(_NULL)
+        else:
+            parts += (encode_varint(len(value)), value)
+        if headers:
+            parts.append(encode_varint(len(headers)))
+            for header_key, header_value in headers:
+                encoded_key = header_key.encode()
+                parts += (encode_varint(len(encoded_key)), encoded_key)
+                if header_value is None:
+                    parts.append(_NULL)
+                else:
+                    parts += (encode_varint(len(header_value)), header_value)
+        else:
+            parts.append(_NO_HEADERS)
+        body = b"".join(parts)
+        records = self._records
+        records += encode_varint(len(body))
+        records += body
+        self.record_count += 1
+        self._last_offset_delta = offset_delta
+
+    def build(
+        self,
+        *,
+        codec: int = NONE,
+        level: int | None = None,
+        base_offset: Offset = 0,
+        leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
+        producer_id: ProducerId = NO_PRODUCER_ID,
+        producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+        is_transactional: bool = False,
+        is_control: bool = False,
+        append_time_ms: TimestampMs | None = None,
+        last_offset_delta: int | None = None,
+    ) -> bytearray:
+        """The finished batch; with `append_time_ms` that is the time of all its records.
+
+        `last_offset_delta` keeps the range of a batch whose last records were cleaned away.
+        """
+        if last_offset_delta is None:
+            last_offset_delta = self._last_offset_delta
+        elif last_offset_delta < self._last_offset_delta:
+            raise ValueError(f"last offset delta {last_offset_delta}, a record has {self._last_offset_delta}")
+        attributes = codec
+        max_timestamp_ms = self._max_timestamp_ms
+        if is_transactional:
+            attributes |= TRANSACTIONAL_MASK
+        if is_control:
+            attributes |= CONTROL_MASK
+        if self._delete_horizon_ms is not None:
+            attributes |= DELETE_HORIZON_MASK
+        if append_time_ms is not None:
+            attributes |= LOG_APPEND_TIME_MASK
+            max_timestamp_ms = append_time_ms
+        return assemble_batch(
+            compress(codec, self._records, level),
+            record_count=self.record_count,
+            last_offset_delta=last_offset_delta,
+            base_timestamp_ms=self._base_timestamp_ms,
+            max_timestamp_ms=max_timestamp_ms,
+            attributes=attributes,
+            base_offset=base_offset,
+            leader_epoch=leader_epoch,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+        )
+
+
+def build_batch(
+    records: Iterable[tuple[TimestampMs, Buffer | None, Buffer | None, RecordHeaders]],
+    *,
+    codec: int = NONE,
+    base_offset: Offset = 0,
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
+    producer_id: ProducerId = NO_PRODUCER_ID,
+    producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
+) -> bytearray:
+    """A batch of (timestamp, key, value, headers) in one call."""
+    builder = BatchBuilder()
+    for timestamp_ms, key, value, headers in records:
+        builder.append(timestamp_ms, key, value, headers)
+    return builder.build(
+        codec=codec,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        is_transactional=is_transactional,
+    )
+
+
+def build_end_transaction_marker(
+    *,
+    is_commit: bool,
+    producer_id: ProducerId,
+    producer_epoch: ProducerEpoch,
+    coordinator_epoch: int,
+    timestamp_ms: TimestampMs,
+    base_offset: Offset = 0,
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
+) -> bytearray:
+    """The control batch that commits or aborts a producer's transaction in one partition."""
+    builder = BatchBuilder()
+    key = _CONTROL_KEY.pack(0, COMMIT_MARKER if is_commit else ABORT_MARKER)
+    builder.append(timestamp_ms, key, _END_TRANSACTION_VALUE.pack(0, coordinator_epoch))
+    return builder.build(
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
