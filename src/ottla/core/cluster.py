@@ -1,0 +1,46 @@
+"""What a cluster is made of, as plain values: brokers with their endpoints, topics with their partitions."""
+
+from typing import NamedTuple
+
+from ottla.core.types import BrokerId, LeaderEpoch
+
+
+class BrokerEndpoint(NamedTuple):
+    """Where clients of one listener reach a broker."""
+
+    listener_name: str
+    host: str
+    port: int
+
+
+class BrokerInfo(NamedTuple):
+    """One live broker."""
+
+    broker_id: BrokerId
+    endpoints: tuple[BrokerEndpoint, ...]
+    rack: str | None
+
+    def endpoint_for(self, listener_name: str) -> BrokerEndpoint | None:
+        """The endpoint that a client of this listener is told about."""
+        for endpoint in self.endpoints:
+            if endpoint.listener_name == listener_name:
+                return endpoint
+        return None
+
+
+class PartitionState(NamedTuple):
+    """What the coordination store says about a partition; leader -1 means that there is none."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    replicas: tuple[BrokerId, ...]
+
+
+class TopicImage(NamedTuple):
+    """One topic with its id (16 bytes), its own config entries, and its partitions by number."""
+
+    name: str
+    topic_id: bytes
+    configs: dict[str, str]
+    partitions: dict[int, PartitionState]

@@ -1,0 +1,127 @@
+"""Kafka's keys that have no effect here (yet): refused by name, with a reason where there is one to tell.
+
+A key moves out of here, into `broker_keys.py` or `topic_keys.py`, with the code that gives it its effect.
+"""
+
+_REASONS = {
+    "num.io.threads": "one event loop serves all requests",
+    "num.network.threads": "one event loop serves all connections",
+    "queued.max.requests": "queued.max.request.bytes bounds what waits",
+    "fetch.purgatory.purge.interval.requests": "completed operations leave at once",
+    "producer.purgatory.purge.interval.requests": "completed operations leave at once",
+    "delete.records.purgatory.purge.interval.requests": "completed operations leave at once",
+    "process.roles": "every broker can be the controller",
+    "controller.quorum.voters": "the coordination store elects the controller",
+    "controller.quorum.bootstrap.servers": "the coordination store elects the controller",
+    "controller.listener.names": "the controller talks on the inter-broker listener",
+    "security.inter.broker.protocol": "set inter.broker.listener.name",
+    "advertised.host.name": "set advertised.listeners",
+    "advertised.port": "set advertised.listeners",
+    "host.name": "set listeners",
+    "port": "set listeners",
+    "log.message.timestamp.difference.max.ms": "set log.message.timestamp.before.max.ms and .after.max.ms",
+    "log.preallocate": "files grow as they are written",
+    "log.cleaner.enable": "compaction is not served so far",
+}
+
+_CLUSTER = """
+    auto.leader.rebalance.enable broker.heartbeat.interval.ms broker.id.generation.enable broker.session.timeout.ms
+    control.plane.listener.name controlled.shutdown.enable controlled.shutdown.max.retries
+    controlled.shutdown.retry.backoff.ms controller.quorum.append.linger.ms controller.quorum.election.backoff.max.ms
+    controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
+    controller.quorum.retry.backoff.ms controller.socket.timeout.ms early.start.listeners
+    initial.broker.registration.timeout.ms inter.broker.protocol.version leader.imbalance.check.interval.seconds
+    leader.imbalance.per.broker.percentage log.dir.failure.timeout.ms metadata.log.dir
+    metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
+    metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
+    num.replica.alter.log.dirs.threads num.replica.fetchers replica.fetch.backoff.ms replica.fetch.max.bytes
+    replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms replica.lag.time.max.ms
+    replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms request.timeout.ms
+    reserved.broker.max.id server.max.startup.time.ms socket.connection.setup.timeout.max.ms
+    socket.connection.setup.timeout.ms unclean.leader.election.enable zookeeper.connect
+    zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
+    zookeeper.session.timeout.ms zookeeper.set.acl
+"""
+
+_GROUPS_AND_TRANSACTIONS = """
+    add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms group.consumer.assignors
+    group.consumer.heartbeat.interval.ms group.consumer.max.heartbeat.interval.ms
+    group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
+    group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms group.consumer.session.timeout.ms
+    group.coordinator.append.linger.ms group.coordinator.rebalance.protocols group.coordinator.threads
+    group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size group.min.session.timeout.ms
+    offset.metadata.max.bytes offsets.commit.required.acks offsets.commit.timeout.ms offsets.load.buffer.size
+    offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
+    offsets.topic.num.partitions offsets.topic.replication.factor offsets.topic.segment.bytes
+    share.fetch.purgatory.purge.interval.requests transaction.abort.timed.out.transaction.cleanup.interval.ms
+    transaction.max.timeout.ms transaction.partition.verification.enable
+    transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
+    transaction.state.log.min.isr transaction.state.log.num.partitions transaction.state.log.replication.factor
+    transaction.state.log.segment.bytes transaction.two.phase.commit.enable transactional.id.expiration.ms
+"""
+
+_LOG = """
+    log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms
+    log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
+    log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms
+    log.cleaner.threads log.local.retention.bytes log.local.retention.ms log.message.downconversion.enable
+    log.message.format.version max.request.partition.size.limit
+"""
+
+_SECURITY_AND_QUOTAS = """
+    allow.everyone.if.no.acl.found alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
+    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name client.quota.callback.class
+    connection.failed.authentication.delay.ms connections.max.reauth.ms controller.quota.window.num
+    controller.quota.window.size.seconds create.topic.policy.class.name delegation.token.expiry.check.interval.ms
+    delegation.token.expiry.time.ms delegation.token.master.key delegation.token.max.lifetime.ms
+    delegation.token.secret.key principal.builder.class quota.window.num quota.window.size.seconds
+    replication.quota.window.num replication.quota.window.size.seconds security.providers super.users
+"""
+
+_METRICS = """
+    auto.include.jmx.reporter kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters
+    metrics.num.samples metrics.recording.level metrics.sample.window.ms telemetry.max.bytes
+"""
+
+BROKER_KEYS_NOT_SERVED = {
+    **dict.fromkeys((_CLUSTER + _GROUPS_AND_TRANSACTIONS + _LOG + _SECURITY_AND_QUOTAS + _METRICS).split(), ""),
+    **_REASONS,
+}
+
+# Whole families; no key that is served begins like these.
+BROKER_PREFIXES_NOT_SERVED = (
+    "group.share.",
+    "group.streams.",
+    "listener.name.",
+    "password.encoder.",
+    "remote.",
+    "rlmm.config.",
+    "rsm.config.",
+    "sasl.",
+    "share.coordinator.",
+    "ssl.",
+    "zookeeper.ssl.",
+)
+
+TOPIC_KEYS_NOT_SERVED = {
+    **dict.fromkeys(
+        (
+            "follower.replication.throttled.replicas",
+            "leader.replication.throttled.replicas",
+            "local.retention.bytes",
+            "local.retention.ms",
+            "message.downconversion.enable",
+            "message.format.version",
+            "unclean.leader.election.enable",
+        ),
+        "",
+    ),
+    "delete.retention.ms": "compaction is not served so far",
+    "max.compaction.lag.ms": "compaction is not served so far",
+    "message.timestamp.difference.max.ms": "set message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+    "min.cleanable.dirty.ratio": "compaction is not served so far",
+    "min.compaction.lag.ms": "compaction is not served so far",
+    "preallocate": "files grow as they are written",
+}
+
+TOPIC_PREFIXES_NOT_SERVED = ("remote.",)

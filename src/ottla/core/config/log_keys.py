@@ -1,0 +1,303 @@
+"""Broker keys of the log on disk. Most give the default of a topic key (`topic_keys.py`)."""
+
+from ottla.core.config.definition import ConfigKey, DynamicMode, Importance, Synonym
+from ottla.core.config.values import LONG_MAX, ConfigType, ConfigValue
+
+HIGH, LOW = Importance.HIGH, Importance.LOW
+CLUSTER_WIDE = DynamicMode.CLUSTER_WIDE
+INT, LONG, LIST, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.LIST, ConfigType.STRING
+
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+
+
+def _complaint_about_retention(value: ConfigValue) -> str | None:
+    return "expected -1 (no limit) or at least 1" if value == 0 else None
+
+
+def _complaint_about_gzip_level(value: ConfigValue) -> str | None:
+    return "expected -1 (the codec's own default) or 1 to 9" if value == 0 else None
+
+
+LOG_KEYS = (
+    ConfigKey("log.dir", LIST, ("data",), "As log.dirs, where that is not set. (Kafka: /tmp/kafka-logs.)", HIGH),
+    ConfigKey(
+        "log.dirs",
+        LIST,
+        None,
+        "Directories that hold the partitions, separated by commas.",
+        HIGH,
+        synonyms=(Synonym("log.dir"),),
+    ),
+    # Kafka 4 wants at least 1 MiB; the older, smaller limit lets a test roll quickly and breaks nothing.
+    ConfigKey(
+        "log.segment.bytes",
+        INT,
+        1 << 30,
+        "The size at which a segment is closed and the next one begun.",
+        HIGH,
+        CLUSTER_WIDE,
+        at_least=14,
+    ),
+    ConfigKey(
+        "log.roll.ms",
+        LONG,
+        None,
+        "The age at which a segment is closed even if it is not full.",
+        HIGH,
+        CLUSTER_WIDE,
+        at_least=1,
+        synonyms=(Synonym("log.roll.hours", HOUR_MS),),
+    ),
+    ConfigKey("log.roll.hours", INT, 168, "log.roll.ms in hours.", HIGH, at_least=1),
+    ConfigKey(
+        "log.roll.jitter.ms",
+        LONG,
+        None,
+        "At most this much is taken off log.roll.ms, at random, so that partitions don't all roll at once.",
+        HIGH,
+        CLUSTER_WIDE,
+        at_least=0,
+        synonyms=(Synonym("log.roll.jitter.hours", HOUR_MS),),
+    ),
+    ConfigKey("log.roll.jitter.hours", INT, 0, "log.roll.jitter.ms in hours.", HIGH, at_least=0),
+    ConfigKey(
+        "log.retention.ms",
+        LONG,
+        None,
+        "Segments older than this are deleted; -1 keeps them.",
+        HIGH,
+        CLUSTER_WIDE,
+        at_least=-1,
+        synonyms=(Synonym("log.retention.minutes", MINUTE_MS), Synonym("log.retention.hours", HOUR_MS)),
+    ),
+    ConfigKey(
+        "log.retention.minutes",
+        INT,
+        None,
+        "log.retention.ms in minutes.",
+        HIGH,
+        at_least=-1,
+        check=_complaint_about_retention,
+    ),
+    ConfigKey(
+        "log.retention.hours",
+        INT,
+        168,
+        "log.retention.ms in hours.",
+        HIGH,
+        at_least=-1,
+        check=_complaint_about_retention,
+    ),
+    ConfigKey(
+        "log.retention.bytes",
+        LONG,
+        -1,
+        "A partition larger than this loses its oldest segments; -1 means no limit.",
+        HIGH,
+        CLUSTER_WIDE,
+        at_least=-1,
+    ),
+    ConfigKey("log.retention.check.interval.ms", LONG, 300000, "How often retention is applied.", at_least=1),
+    ConfigKey(
+        "log.cleanup.policy",
+        LIST,
+        ("delete",),
+        "What happens to old segments: deleted after the retention, compacted to the last record of each key, or both. "
+        "A compacted topic refuses records without a key; the compaction itself is not served so far.",
+        dynamic=CLUSTER_WIDE,
+        valid_values=("delete", "compact"),
+    ),
+    ConfigKey(
+        "log.segment.delete.delay.ms",
+        LONG,
+        60000,
+        "How long the files of a deleted segment stay, for readers that still have them open.",
+        dynamic=CLUSTER_WIDE,
+        at_least=0,
+    ),
+    ConfigKey(
+        "log.index.interval.bytes",
+        INT,
+        4096,
+        "Bytes of log between two entries of the offset index.",
+        dynamic=CLUSTER_WIDE,
+        at_least=0,
+    ),
+    ConfigKey(
+        "log.index.size.max.bytes",
+        INT,
+        10485760,
+        "The size at which an index is full, and its segment closed.",
+        dynamic=CLUSTER_WIDE,
+        at_least=12,  # one entry of the time index
+    ),
+    ConfigKey(
+        "log.flush.interval.messages",
+        LONG,
+        LONG_MAX,
+        "Records after which a partition is fsynced. With 1, a produce is acknowledged, and its records are shown to "
+        "consumers, only after the fsync; one fsync serves all requests that came meanwhile.",
+        HIGH,
+        CLUSTER_WIDE,
+        at_least=1,
+    ),
+    ConfigKey(
+        "log.flush.interval.ms",
+        LONG,
+        None,
+        "The longest time that a record stays unsynced.",
+        HIGH,
+        CLUSTER_WIDE,
+        at_least=0,
+        synonyms=(Synonym("log.flush.scheduler.interval.ms"),),
+    ),
+    ConfigKey(
+        "log.flush.scheduler.interval.ms",
+        LONG,
+        LONG_MAX,
+        "How often partitions are looked at for log.flush.interval.ms.",
+        HIGH,
+        at_least=1,
+    ),
+    ConfigKey(
+        "log.flush.offset.checkpoint.interval.ms",
+        INT,
+        60000,
+        "How often the recovery points are written.",
+        HIGH,
+        at_least=1,
+    ),
+    ConfigKey(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        INT,
+        60000,
+        "How often the log start offsets are written.",
+        HIGH,
+        at_least=1,
+    ),
+    ConfigKey(
+        "replica.high.watermark.checkpoint.interval.ms",
+        LONG,
+        5000,
+        "How often the high watermarks are written.",
+        HIGH,
+        at_least=1,
+    ),
+    ConfigKey(
+        "message.max.bytes",
+        INT,
+        1048588,
+        "The largest record batch, as it is sent.",
+        HIGH,
+        CLUSTER_WIDE,
+        at_least=0,
+    ),
+    ConfigKey(
+        "compression.type",
+        STRING,
+        "producer",
+        "How batches are stored: as the producer sent them, or re-compressed.",
+        HIGH,
+        CLUSTER_WIDE,
+        valid_values=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+    ),
+    ConfigKey(
+        "compression.gzip.level",
+        INT,
+        -1,
+        "The level where the broker compresses with gzip; -1 is the codec's own default.",
+        dynamic=CLUSTER_WIDE,
+        at_least=-1,
+        at_most=9,
+        check=_complaint_about_gzip_level,
+    ),
+    ConfigKey(
+        "compression.lz4.level",
+        INT,
+        9,
+        "The level where the broker compresses with lz4.",
+        dynamic=CLUSTER_WIDE,
+        at_least=1,
+        at_most=17,
+    ),
+    ConfigKey(
+        "compression.zstd.level",
+        INT,
+        3,
+        "The level where the broker compresses with zstd.",
+        dynamic=CLUSTER_WIDE,
+        at_least=-131072,
+        at_most=22,
+    ),
+    ConfigKey(
+        "log.message.timestamp.type",
+        STRING,
+        "CreateTime",
+        "Whose time a record carries: the producer's, or the broker's at the append.",
+        dynamic=CLUSTER_WIDE,
+        valid_values=("CreateTime", "LogAppendTime"),
+    ),
+    ConfigKey(
+        "log.message.timestamp.before.max.ms",
+        LONG,
+        LONG_MAX,
+        "How far a producer's timestamp may lie in the past.",
+        dynamic=CLUSTER_WIDE,
+        at_least=0,
+    ),
+    ConfigKey(
+        "log.message.timestamp.after.max.ms",
+        LONG,
+        HOUR_MS,
+        "How far a producer's timestamp may lie in the future.",
+        dynamic=CLUSTER_WIDE,
+        at_least=0,
+    ),
+    ConfigKey(
+        "num.recovery.threads.per.data.dir",
+        INT,
+        2,
+        "Threads of each log directory for recovery at the start.",
+        HIGH,
+        CLUSTER_WIDE,
+        at_least=1,
+    ),
+    ConfigKey(
+        "producer.id.expiration.ms",
+        INT,
+        86400000,
+        "A producer that wrote nothing for this long is forgotten, and with it what tells its duplicates.",
+        LOW,
+        CLUSTER_WIDE,
+        at_least=1,
+    ),
+    ConfigKey(
+        "producer.id.expiration.check.interval.ms", INT, 600000, "How often such producers are looked for.", at_least=1
+    ),
+    ConfigKey(
+        "ottla.segment.open.files.max",
+        INT,
+        2000,
+        "Files of segments kept open, over all partitions.",
+        LOW,
+        at_least=1,
+    ),
+    ConfigKey(
+        "ottla.log.scrub.interval.ms",
+        LONG,
+        7 * 24 * HOUR_MS,
+        "How often closed segments are read in the background and their checksums compared; -1 turns it off.",
+        LOW,
+        at_least=-1,
+        check=lambda value: "expected -1 (off) or at least 1" if value == 0 else None,
+    ),
+    ConfigKey(
+        "ottla.log.scrub.bytes.per.second",
+        LONG,
+        10485760,
+        "The speed at which that is done.",
+        LOW,
+        at_least=1,
+    ),
+)
