@@ -1,0 +1,102 @@
+"""A log directory apart from the logs in it: its lock, its clean-shutdown marker, the names of its folders.
+
+The lock works on the machine's own files, not through the disk port: it keeps other processes out.
+"""
+
+import fcntl
+import os
+import re
+from typing import NamedTuple
+
+from ottla.core.disk import Disk
+from ottla.core.types import TopicPartition
+
+LOCK_FILE = ".lock"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+DELETE_SUFFIX = "-delete"
+
+_CLEAN_SHUTDOWN_CONTENTS = b'{"version":0,"brokerEpoch":-1}'
+_PARTITION_NAME = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+_TO_BE_DELETED_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]+" + DELETE_SUFFIX)
+
+
+class LogDirLocked(Exception):
+    """Another process serves this directory."""
+
+
+class LogDirLock:
+    """Held as long as a broker uses a directory; the kernel releases it with the process, so it can't be left over."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, directory: str) -> None:
+        os.makedirs(directory, exist_ok=True)
+        path = f"{directory}/{LOCK_FILE}"
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._fd)
+            self._fd = -1
+            raise LogDirLocked(
+                f"{directory}: {path} is locked by another broker; stop it, or give this one its own log.dirs"
+            ) from None
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class LogDirContents(NamedTuple):
+    """The folders of a log directory."""
+
+    partitions: list[tuple[TopicPartition, str]]  # with the folder's path
+    to_be_deleted: list[str]  # paths of folders whose deletion was begun
+    malformed: list[str]  # paths of folders that are none of ours
+
+
+def scan_log_dir(disk: Disk, directory: str) -> LogDirContents:
+    """Sort a directory's folders by what their names say."""
+    contents = LogDirContents([], [], [])
+    for entry in disk.list(directory):
+        if not entry.is_dir:
+            continue
+        path = f"{directory}/{entry.name}"
+        topic_partition = parse_partition_name(entry.name)
+        if _TO_BE_DELETED_NAME.fullmatch(entry.name):
+            contents.to_be_deleted.append(path)
+        elif topic_partition is not None:
+            contents.partitions.append((topic_partition, path))
+        else:
+            contents.malformed.append(path)
+    return contents
+
+
+def parse_partition_name(name: str) -> TopicPartition | None:
+    """The partition that a folder is named after; topics may have dashes themselves."""
+    match = _PARTITION_NAME.fullmatch(name)
+    if match is None or match[1] in (".", ".."):
+        return None
+    return TopicPartition(match[1], int(match[2]))
+
+
+def name_for_deletion(topic_partition: TopicPartition, unique: str) -> str:
+    """The folder's name from the moment its partition is gone; cut to what a file system takes, as in Kafka."""
+    suffix = f"-{topic_partition.partition}.{unique}{DELETE_SUFFIX}"
+    return topic_partition.topic[: 255 - len(suffix)] + suffix
+
+
+def take_clean_shutdown_marker(disk: Disk, directory: str) -> bool:
+    """Was the last stop clean? The marker goes durably, so that a crash from now on counts as one."""
+    path = f"{directory}/{CLEAN_SHUTDOWN_FILE}"
+    if not disk.exists(path):
+        return False
+    disk.remove(path)
+    disk.fsync_dir(directory)
+    return True
+
+
+def write_clean_shutdown_marker(disk: Disk, directory: str) -> None:
+    """The last act of a clean stop: everything else in the directory is durable by now."""
+    disk.write_atomically(f"{directory}/{CLEAN_SHUTDOWN_FILE}", _CLEAN_SHUTDOWN_CONTENTS)

@@ -1,0 +1,65 @@
+"""`partition.metadata` in a partition's folder: the id of the topic that the folder belongs to.
+
+It tells a partition from one of a topic that had the same name and was deleted.
+"""
+
+from binascii import Error as BinasciiError
+from binascii import a2b_base64, b2a_base64
+
+from ottla.core.disk import Disk
+from ottla.storage.checkpoints import MalformedCheckpoint
+
+PARTITION_METADATA_FILE = "partition.metadata"
+
+TOPIC_ID_BYTES = 16
+ZERO_TOPIC_ID = bytes(TOPIC_ID_BYTES)
+
+_TO_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_FROM_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+_VERSION_LINE = "version: 0"
+_TOPIC_ID_FIELD = "topic_id: "
+
+
+def topic_id_text(topic_id: bytes) -> str:
+    """A topic id as Kafka prints it: URL-safe base64 without padding."""
+    return b2a_base64(topic_id, newline=False).translate(_TO_URL_SAFE).rstrip(b"=").decode()
+
+
+def parse_topic_id(text: str) -> bytes:
+    """The 16 bytes behind the text; ValueError when it is none of Kafka's ids."""
+    try:
+        topic_id = a2b_base64(text.encode("ascii").translate(_FROM_URL_SAFE) + b"==", strict_mode=True)
+    except (BinasciiError, UnicodeEncodeError):
+        topic_id = b""
+    if len(topic_id) != TOPIC_ID_BYTES:
+        raise ValueError(f"{text!r} is not a topic id: 22 characters of URL-safe base64 expected")
+    return topic_id
+
+
+def read_topic_id(disk: Disk, directory: str) -> bytes:
+    """The topic id kept in the folder of a partition, which must have the file."""
+    path = f"{directory}/{PARTITION_METADATA_FILE}"
+    data = disk.read(path)
+    try:
+        lines = data.decode("ascii").splitlines()
+    except UnicodeDecodeError:
+        lines = []
+    if len(lines) != 2 or lines[0] != _VERSION_LINE or not lines[1].startswith(_TOPIC_ID_FIELD):
+        raise MalformedCheckpoint(f"{path}: {data[:80]!r} is not a version 0 line and a topic id line")
+    try:
+        topic_id = parse_topic_id(lines[1][len(_TOPIC_ID_FIELD) :])
+    except ValueError as error:
+        raise MalformedCheckpoint(f"{path}: {error}") from None
+    if topic_id == ZERO_TOPIC_ID:
+        raise MalformedCheckpoint(f"{path}: the zero id belongs to no topic")
+    return topic_id
+
+
+def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
+    """Not fsynced: a start that finds the file torn takes the id from the cluster again."""
+    file = disk.open_append(f"{directory}/{PARTITION_METADATA_FILE}")
+    try:
+        file.truncate(0)
+        file.append(f"{_VERSION_LINE}\n{_TOPIC_ID_FIELD}{topic_id_text(topic_id)}".encode())
+    finally:
+        file.close()

@@ -1,0 +1,216 @@
+"""The segments of one log in their order: which one an offset is in, when a new one begins, how old ones go.
+
+Mechanical: what may be appended, read or deleted is decided by the log. Failures of the disk are `OSError`.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from ottla.core.disk import AppendFile, FileSlice
+from ottla.core.types import Offset, TimestampMs
+from ottla.records.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, read_header
+from ottla.storage.log_config import LogConfig
+from ottla.storage.log_results import NOTHING, LogRead
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.segment import Segment
+
+
+class SegmentList:
+    """At least one segment, the last of which is the active one. Owned by its log."""
+
+    __slots__ = (
+        "_base_offsets",
+        "_open_files",
+        "active",
+        "config",
+        "directory",
+        "names_changed",
+        "segments",
+        "size_bytes",
+        "unsynced",
+    )
+
+    def __init__(
+        self,
+        directory: str,
+        config: LogConfig,
+        *,
+        open_files: OpenFiles,
+        segments: list[Segment],
+        unsynced: list[Segment],
+        names_changed: bool,
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.segments = segments
+        self.active = segments[-1]
+        self.size_bytes = sum(segment.size_bytes for segment in segments)
+        self.unsynced = unsynced  # rolled segments that no flush has covered wholly
+        self.names_changed = names_changed  # files were made or renamed since the last fsync of the folder
+        self._open_files = open_files
+        self._base_offsets = [segment.base_offset for segment in segments]
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    def set_config(self, config: LogConfig) -> None:
+        self.config = config
+        self.active.index_interval_bytes = config.index_interval_bytes
+
+    # The end that grows
+
+    def must_roll(
+        self, *, size_bytes: int, last_offset: Offset, timestamp_ms: TimestampMs, now_ms: TimestampMs
+    ) -> bool:
+        """Whether a batch has to go to a new segment: by size, time, full indexes, or an offset too far away."""
+        config = self.config
+        active = self.active
+        if not active.size_bytes:
+            return not active.holds_relative_offset(last_offset)
+        return (
+            active.size_bytes > config.segment_bytes - size_bytes
+            or active.waited_for_roll_ms(now_ms=now_ms, batch_timestamp_ms=timestamp_ms)
+            > config.segment_ms - config.segment_jitter_ms
+            or active.offset_index.is_full
+            or active.time_index.is_full
+            or not active.holds_relative_offset(last_offset)
+        )
+
+    def roll(self, base_offset: Offset, now_ms: TimestampMs) -> None:
+        """Begin a new segment; the one that was active is complete, and waits for a flush."""
+        rolled = self.active
+        rolled.finish_indexes()
+        segment = self._new_segment(base_offset, now_ms)
+        rolled.forget_tail()
+        self.unsynced.append(rolled)
+        self._add(segment)
+
+    def _new_segment(self, base_offset: Offset, now_ms: TimestampMs) -> Segment:
+        segment = Segment(
+            self.directory, base_offset, open_files=self._open_files, config=self.config, created_ms=now_ms
+        )
+        self.names_changed = True
+        segment.create_files()
+        return segment
+
+    def _add(self, segment: Segment) -> None:
+        self.segments.append(segment)
+        self._base_offsets.append(segment.base_offset)
+        self.active = segment
+
+    # Reading
+
+    def read(
+        self, offset: Offset, *, max_bytes: int, max_offset: Offset, log_end_offset: Offset, at_least_one: bool
+    ) -> LogRead:
+        """From the batch that holds `offset` up to `max_offset`, within one segment. CorruptBatch: a broken log."""
+        segments = self.segments
+        index = max(bisect_right(self._base_offsets, offset) - 1, 0)
+        while True:
+            segment = segments[index]
+            position = segment.position_of(offset)
+            if position < segment.size_bytes:
+                break
+            index += 1  # only a gap lies between the offset and the segment's end
+            if index == len(segments):
+                return NOTHING
+        if index + 1 < len(segments):
+            is_wholly_below = max_offset >= self._base_offsets[index + 1]
+        else:
+            is_wholly_below = max_offset == log_end_offset
+        end = segment.size_bytes if is_wholly_below else segment.position_of(max_offset)
+        length = end - position
+        if length <= 0:
+            return NOTHING
+        file = self._open_files.read_file(segment.log_path)
+        if length > max_bytes:
+            first_bytes = read_header(file.pread(HEADER_BYTES, position)).batch_length + LOG_OVERHEAD_BYTES
+            if first_bytes <= max_bytes:
+                length = max_bytes
+            elif at_least_one:
+                length = min(first_bytes, length)
+            else:
+                return NOTHING
+        return LogRead(FileSlice(file, position, length))
+
+    def from_offset(self, offset: Offset) -> list[Segment]:
+        """The segment that holds `offset` and all later ones."""
+        return self.segments[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
+
+    def headers_from(self, offset: Offset) -> Iterator[BatchHeader]:
+        """The headers of all batches that end at or after `offset`."""
+        for segment in self.from_offset(offset):
+            for _, header in segment.headers(segment.position_of(offset)):
+                yield header
+
+    # Flushing
+
+    def files_to_sync(self, *, with_active: bool) -> list[AppendFile]:
+        """The open files behind all that is not known to be durable."""
+        paths: list[str] = []
+        for segment in self.unsynced:
+            paths += segment.paths[:3]
+            if segment.transaction_index.size_bytes:
+                paths.append(segment.transaction_index.path)
+        if with_active:
+            paths.append(self.active.log_path)
+        return [self._open_files.append_file(path) for path in paths]
+
+    def note_synced(self, synced: tuple[Segment, ...]) -> None:
+        """These rolled segments are durable with their indexes."""
+        for segment in synced:
+            if segment in self.unsynced:
+                self.unsynced.remove(segment)
+                segment.stop_appending()
+
+    # Cutting
+
+    def truncate_to(self, offset: Offset) -> tuple[Offset, list[str]]:
+        """Drop every batch that ends at or after `offset`; returns the log's new end and the files to be removed.
+
+        The first segment must begin at or below `offset`. Later segments go newest first, so that whatever part of
+        the renames survives a crash, what is left has no hole.
+        """
+        removed = []
+        while len(self.segments) > 1 and self.active.base_offset > offset:
+            removed += self._drop_last()
+        cut_offset = self.active.truncate_to(offset)
+        self.size_bytes = sum(segment.size_bytes for segment in self.segments)
+        return (offset if cut_offset is None else min(cut_offset, offset)), removed
+
+    def _drop_last(self) -> list[str]:
+        self.names_changed = True
+        segment = self.segments[-1]
+        removed = segment.rename_to_deleted()
+        del self.segments[-1], self._base_offsets[-1]
+        self.active = self.segments[-1]
+        if self.active in self.unsynced:
+            self.unsynced.remove(self.active)
+        return removed
+
+    def restart_at(self, offset: Offset, now_ms: TimestampMs) -> list[str]:
+        """Drop everything and go on with an empty segment at `offset`; returns the files to be removed."""
+        self.names_changed = True
+        removed = []
+        for segment in reversed(self.segments):
+            removed += segment.rename_to_deleted()
+        segment = self._new_segment(offset, now_ms)
+        self.segments.clear()
+        self._base_offsets.clear()
+        self.unsynced.clear()
+        self.size_bytes = 0
+        self._add(segment)
+        return removed
+
+    def drop_first(self, count: int) -> list[str]:
+        """Drop the oldest segments, never the active one; returns the files to be removed."""
+        removed = []
+        for _ in range(count):
+            segment = self.segments[0]
+            self.names_changed = True
+            removed += segment.rename_to_deleted()
+            self.size_bytes -= segment.size_bytes
+            del self.segments[0], self._base_offsets[0]
+            if segment in self.unsynced:
+                self.unsynced.remove(segment)
+        return removed

@@ -1,0 +1,149 @@
+"""What the offset index and the time index share: fixed-size entries in growing order, in a file next to a segment.
+
+Entries are searched in the file by `pread`, so an index costs no memory however long it is. New entries are gathered
+and written some at a time: only the active segment gets any, and its indexes are rebuilt after an unclean stop.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from ottla.core.types import Offset
+from ottla.storage.open_files import OpenFiles
+
+_PENDING_ENTRIES_MAX = 128
+_SEARCH_BLOCK_ENTRIES = 512
+
+
+class IndexCorrupt(Exception):
+    """An index says what its log doesn't; it is made anew from the log."""
+
+
+class SparseIndex:
+    """One index file; owned by its segment."""
+
+    __slots__ = (
+        "_entry",
+        "_file_entries",
+        "_open_files",
+        "_pending",
+        "base_offset",
+        "entries_max",
+        "entry_count",
+        "path",
+    )
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        entry: Struct,
+        base_offset: Offset,
+        open_files: OpenFiles,
+        file_bytes: int,
+        index_bytes_max: int,
+    ) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._entry = entry
+        self._open_files = open_files
+        self._file_entries = file_bytes // entry.size
+        self._pending = bytearray()
+        self.entry_count = self._file_entries
+        self.entries_max = index_bytes_max // entry.size
+
+    @property
+    def is_full(self) -> bool:
+        return self.entry_count >= self.entries_max
+
+    @property
+    def size_bytes(self) -> int:
+        return self.entry_count * self._entry.size
+
+    def make_room(self) -> None:
+        """Write what was gathered once it is enough: before an append, so that a failure leaves all as it was."""
+        if len(self._pending) >= _PENDING_ENTRIES_MAX * self._entry.size:
+            self.write_out()
+
+    def write_out(self) -> None:
+        """Bring the gathered entries into the file (OSError: they stay gathered)."""
+        pending = self._pending
+        if pending:
+            self._open_files.append_file(self.path).append(bytes(pending))
+            self._file_entries = self.entry_count
+            pending.clear()
+
+    def keep_entries(self, count: int) -> None:
+        """Drop all entries but the first `count`."""
+        size = self._entry.size
+        if count >= self.entry_count:
+            return
+        if count >= self._file_entries:
+            del self._pending[(count - self._file_entries) * size :]
+        else:
+            self._pending.clear()
+            self._open_files.append_file(self.path).truncate(count * size)
+            self._file_entries = count
+        self.entry_count = count
+
+    def clear(self) -> None:
+        """Empty the file too, whatever odd bytes are in it."""
+        self._pending.clear()
+        self._open_files.append_file(self.path).truncate(0)
+        self._file_entries = self.entry_count = 0
+
+    def _add(self, first: int, second: int) -> None:
+        self._pending += self._entry.pack(first, second)
+        self.entry_count += 1
+
+    def _entry_at(self, slot: int) -> tuple[int, int]:
+        entry = self._entry
+        size = entry.size
+        if slot >= self._file_entries:
+            first, second = entry.unpack_from(self._pending, (slot - self._file_entries) * size)
+            return first, second
+        data = self._open_files.read_file(self.path).pread(size, slot * size)
+        if len(data) != size:
+            raise IndexCorrupt(f"{self.path}: entry {slot} of {self.entry_count} is missing")
+        first, second = entry.unpack(data)
+        return first, second
+
+    def _last_slot_at_or_below(self, key: int, field: int) -> int:
+        """The last slot whose field number `field` is at most `key`; -1 when there is none."""
+        entry = self._entry
+        size = entry.size
+        unpack_from = entry.unpack_from
+        in_file = self._file_entries
+        pending = self._pending
+        if pending and unpack_from(pending, 0)[field] <= key:
+            return in_file + _search_block(unpack_from, size, pending, len(pending) // size, key, field)
+        if not in_file:
+            return -1
+        pread = self._open_files.read_file(self.path).pread
+        low, high = 0, in_file  # slots below `low` are at or below the key, those from `high` on above it
+        while high - low > _SEARCH_BLOCK_ENTRIES:
+            middle = (low + high) // 2
+            data = pread(size, middle * size)
+            if len(data) != size:
+                raise IndexCorrupt(f"{self.path}: entry {middle} of {in_file} is missing")
+            if unpack_from(data)[field] <= key:
+                low = middle + 1
+            else:
+                high = middle
+        block = pread((high - low) * size, low * size)
+        if len(block) != (high - low) * size:
+            raise IndexCorrupt(f"{self.path}: ends at {low * size + len(block)} bytes, {in_file * size} expected")
+        return low + _search_block(unpack_from, size, block, high - low, key, field)
+
+
+def _search_block(
+    unpack_from: Callable[..., tuple[Any, ...]], size: int, block: bytes | bytearray, count: int, key: int, field: int
+) -> int:
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if unpack_from(block, middle * size)[field] <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
