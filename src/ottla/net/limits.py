@@ -1,0 +1,60 @@
+"""What a peer may cost: the limits of the network, named after their configuration keys.
+
+Only values live here; who enforces each of them is said beside it.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+NO_LIMIT = 2_147_483_647
+
+# `queued.max.request.bytes=-1` means "no bound" in Kafka; a broker that strangers can fill up to death is no use.
+DEFAULT_IN_FLIGHT_MAX_BYTES = 256 * 1024 * 1024
+
+_NO_OVERRIDES: Mapping[str, int] = MappingProxyType({})
+
+
+class NetworkLimits(NamedTuple):
+    """Defaults are Kafka's where Kafka has the key, except the backlog and the buffers (-1: the kernel tunes them)."""
+
+    # connection.py
+    socket_request_max_bytes: int = 104_857_600
+    pre_auth_request_max_bytes: int = 524_288
+    queued_max_request_bytes: int = -1  # all connections together; -1: DEFAULT_IN_FLIGHT_MAX_BYTES
+
+    # connection_quota.py
+    max_connections: int = NO_LIMIT
+    max_connections_per_ip: int = NO_LIMIT
+    max_connections_per_ip_overrides: Mapping[str, int] = _NO_OVERRIDES
+    max_connection_creation_rate: int = NO_LIMIT  # a second
+
+    # expiry.py
+    connections_max_idle_ms: int = 600_000  # 0 or less: never
+    frame_deadline_ms: int = 30_000
+    write_stall_ms: int = 600_000
+    sweep_interval_ms: int = 1_000
+
+    # acceptor.py
+    socket_listen_backlog_size: int = 1024
+    socket_send_buffer_bytes: int = -1
+    socket_receive_buffer_bytes: int = -1
+
+    @property
+    def in_flight_max_bytes(self) -> int:
+        wanted = self.queued_max_request_bytes
+        return wanted if wanted > 0 else DEFAULT_IN_FLIGHT_MAX_BYTES
+
+
+def parse_per_ip_overrides(text: str) -> dict[str, int]:
+    """Read `max.connections.per.ip.overrides`, `address:count,…`; the last colon parts an entry, also with IPv6."""
+    overrides: dict[str, int] = {}
+    for entry in filter(None, (piece.strip() for piece in text.split(","))):
+        address, colon, count = entry.rpartition(":")
+        address = address.strip().removeprefix("[").removesuffix("]")
+        if not colon or not address or not count.strip().isdecimal():
+            raise ValueError(
+                f"max.connections.per.ip.overrides: {entry!r} is not address:count; write e.g. 127.0.0.1:200"
+            )
+        overrides[address] = int(count)
+    return overrides

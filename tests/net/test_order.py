@@ -1,0 +1,212 @@
+"""Answers in the order of requests (FAULT 12), requests that wait, and what they hold back."""
+
+import queue
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.core.exchange import Deferred
+
+from .harness import WAIT_S, Client, RunningServer, echo, frame
+
+
+class Parking:
+    """A handler that parks `wait…` (not holding) and `hold…` (holding), and answers everything else with itself."""
+
+    def __init__(self) -> None:
+        self.parked: queue.Queue[tuple[bytes, Deferred]] = queue.Queue()
+        self.started: list[bytes] = []
+        self.abandoned: list[bytes] = []
+
+    def __call__(self, received: memoryview, peer: object) -> bytes | Deferred | None:
+        body = bytes(received)
+        self.started.append(body)
+        if body.startswith((b"wait", b"hold")):
+            deferred = Deferred(holds=body.startswith(b"hold"))
+            deferred.on_abandon = lambda: self.abandoned.append(body)
+            self.parked.put((body, deferred))
+            return deferred
+        return None if body.startswith(b"silent") else frame(body)
+
+    def take(self) -> tuple[bytes, Deferred]:
+        return self.parked.get(timeout=WAIT_S)
+
+
+def test_pipelined_requests_are_answered_in_order_from_however_many_pieces() -> None:
+    bodies = [str(number).encode() * (1 + number % 700) for number in range(3000)]
+    stream = b"".join(map(frame, bodies))
+    with RunningServer(echo) as running:
+        client = running.connect()
+        # Cut at odd places: the server sees frames split in their size, their body and at their ends.
+        position = 0
+        for step in (1, 2, 3, 5, 10_007, len(stream)):
+            client.send(stream[position : position + step])
+            position += step
+            if position < 20:
+                running.call(lambda: None)
+        for body in bodies:
+            assert client.receive() == body
+
+
+def test_answers_wait_for_an_earlier_deferred_one_but_requests_start() -> None:
+    parking = Parking()
+    with RunningServer(parking) as running:
+        client = running.connect()
+        client.send(b"".join(map(frame, [b"first", b"wait-1", b"second", b"wait-2", b"third"])))
+        assert client.receive() == b"first"
+        _, one = parking.take()
+        _, two = parking.take()
+        assert running.call(lambda: list(parking.started)) == [b"first", b"wait-1", b"second", b"wait-2", b"third"]
+        running.complete(two, frame(b"answer-2"))
+        running.complete(one, frame(b"answer-1"))
+        assert [client.receive() for _ in range(4)] == [b"answer-1", b"second", b"answer-2", b"third"]
+
+
+def test_holding_request_stops_later_ones_from_starting_until_it_is_answered() -> None:
+    parking = Parking()
+    with RunningServer(parking) as running:
+        client = running.connect()
+        client.send(b"".join(map(frame, [b"hold-1", b"next", b"hold-2", b"last"])))
+        _, one = parking.take()
+        assert running.call(lambda: list(parking.started)) == [b"hold-1"]
+        running.complete(one, frame(b"answer-1"))
+        assert client.receive() == b"answer-1"
+        assert client.receive() == b"next"
+        _, two = parking.take()
+        assert running.call(lambda: list(parking.started)) == [b"hold-1", b"next", b"hold-2"]
+        running.complete(two, None)
+        assert client.receive() == b"last"
+
+
+def test_holding_request_stops_the_reading_of_what_comes_later() -> None:
+    parking = Parking()
+    with RunningServer(parking) as running:
+        client = running.connect()
+        client.send(frame(b"hold"))
+        _, held = parking.take()
+        # More than the kernel's buffers hold: it gets stuck, because nobody reads.
+        flood = frame(bytes(60_000)) * 1000
+        assert _send_until_stuck(client, flood) < len(flood)
+        assert running.settled().in_flight_bytes < 200_000
+        client.socket.settimeout(WAIT_S)
+        running.complete(held, frame(b"released"))
+        assert client.receive() == b"released"
+        assert len(client.receive()) == 60_000
+
+
+def _send_until_stuck(client: Client, data: bytes) -> int:
+    client.socket.settimeout(0.05)
+    sent = 0
+    while sent < len(data):
+        try:
+            sent += client.socket.send(data[sent:])
+        except TimeoutError:
+            break
+    return sent
+
+
+def test_deferred_that_is_complete_when_returned_is_an_answer() -> None:
+    def at_once(received: memoryview, peer: object) -> Deferred:
+        deferred = Deferred(holds=True)
+        deferred.complete(frame(bytes(received)) if received != b"silent" else None)
+        return deferred
+
+    with RunningServer(at_once) as running:
+        client = running.connect()
+        client.send(frame(b"one") + frame(b"silent") + frame(b"two"))
+        assert client.receive() == b"one"
+        assert client.receive() == b"two"
+
+
+def test_request_that_another_connection_completes_in_its_turn_is_answered() -> None:
+    parked: list[Deferred] = []
+
+    def handler(received: memoryview, peer: object) -> bytes | Deferred:
+        if received == b"wait":
+            parked.append(Deferred(holds=True))
+            return parked[-1]
+        for deferred in parked:
+            deferred.complete(frame(b"woken by " + bytes(received)))
+        return frame(b"done")
+
+    with RunningServer(handler) as running:
+        waiting, waking = running.connect(), running.connect()
+        waiting.send(frame(b"wait") + frame(b"behind"))
+        running.wait_until(lambda: len(parked) == 1)
+        assert waking.ask(b"waker") == b"done"
+        assert waiting.receive() == b"woken by waker"
+        assert waiting.receive() == b"done"
+
+
+@pytest.mark.parametrize("kind", [b"wait", b"hold"])
+def test_requests_that_wait_are_abandoned_when_their_connection_ends(kind: bytes) -> None:
+    parking = Parking()
+    with RunningServer(parking) as running:
+        client = running.connect()
+        client.send(frame(kind))
+        _, deferred = parking.take()
+        client.close()
+        running.wait_until(lambda: parking.abandoned == [kind])
+        running.complete(deferred, frame(b"too late"))
+        assert running.settled().metrics.connections == 0
+
+
+def test_failing_abandonment_does_not_keep_the_others_from_being_told() -> None:
+    told: list[str] = []
+    parked: list[Deferred] = []
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    def handler(received: memoryview, peer: object) -> Deferred:
+        deferred = Deferred(holds=False)
+        deferred.on_abandon = fail if received == b"bad" else lambda: told.append("told")
+        parked.append(deferred)
+        return deferred
+
+    with RunningServer(handler) as running:
+        client = running.connect()
+        client.send(frame(b"bad") + frame(b"good"))
+        running.wait_until(lambda: len(parked) == 2)
+        client.close()
+        running.wait_until(lambda: told == ["told"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    kinds=st.lists(st.sampled_from([b"now", b"wait", b"hold", b"silent"]), max_size=40),
+    choices=st.lists(st.integers(0, 5), max_size=40),
+)
+def test_order_holds_whatever_waits_and_completes_when(kinds: list[bytes], choices: list[int]) -> None:
+    parking = Parking()
+    bodies = [kind + str(index).encode() for index, kind in enumerate(kinds)]
+    with RunningServer(parking) as running:
+        client = running.connect()
+        client.send(b"".join(map(frame, bodies)) + frame(b"end"))
+        _complete_all(running, parking, choices)
+        expected = [body for body in bodies if not body.startswith(b"silent")]
+        assert _receive_until_end(client) == expected
+        assert running.call(lambda: list(parking.started)) == [*bodies, b"end"]
+
+
+def _complete_all(running: RunningServer, parking: Parking, choices: list[int]) -> None:
+    waiting: list[tuple[bytes, Deferred]] = []
+    picks = iter(choices)
+    while True:
+        running.wait_until(lambda: b"end" in parking.started or not parking.parked.empty() or bool(waiting))
+        while not parking.parked.empty():
+            waiting.append(parking.parked.get())
+        if not waiting:
+            if b"end" in parking.started and parking.parked.empty():
+                return
+            continue
+        body, deferred = waiting.pop(next(picks, 0) % len(waiting))
+        running.complete(deferred, frame(body))
+
+
+def _receive_until_end(client: Client) -> list[bytes]:
+    received: list[bytes] = []
+    while (body := client.receive()) != b"end":
+        received.append(body)
+    return received
