@@ -1,0 +1,125 @@
+"""The table of served APIs and the way of a frame to its handler.
+
+Two kinds of handlers: a hot one (Produce, Fetch) takes the raw frame and gives the packed answer; every other takes a
+decoded request message and gives a response message, or a `Deferred` from `RequestContext.defer`.
+"""
+
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import Any, NamedTuple, TypeAlias
+
+from ottla.core.clock import Clock
+from ottla.core.errors import ErrorCode, ProtocolViolation
+from ottla.core.exchange import Answer, Deferred, Peer
+from ottla.protocol.apis import ApiKey, request_class
+from ottla.protocol.codec import decode, encode_response
+from ottla.protocol.frames import RequestHeader, parse_request_header
+from ottla.protocol.message import ApiMessage
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+_HEAD = Struct(">hhi")  # api key, api version, correlation id: the same in every header version
+
+
+class RequestContext:
+    """What a handler may know about the request beyond its body; lives as long as the request."""
+
+    __slots__ = ("client_id", "correlation_id", "now_ms", "peer", "version")
+
+    def __init__(self, header: RequestHeader, peer: Peer, now_ms: int) -> None:
+        self.version = header.api_version
+        self.correlation_id = header.correlation_id
+        self.client_id = header.client_id
+        self.peer = peer
+        self.now_ms = now_ms
+
+    def defer(self, *, holds: bool = True) -> "Reply":
+        """Answer later; see `Deferred` for what `holds` does."""
+        return Reply(self, holds=holds)
+
+
+class Reply:
+    """The place of a response message that is not known yet."""
+
+    __slots__ = ("_correlation_id", "_version", "deferred")
+
+    def __init__(self, context: RequestContext, *, holds: bool) -> None:
+        self._version = context.version
+        self._correlation_id = context.correlation_id
+        self.deferred = Deferred(holds=holds)
+
+    def send(self, response: Any) -> None:
+        self.deferred.complete(encode_response(response, self._version, self._correlation_id))
+
+
+HotHandler: TypeAlias = Callable[[memoryview, RequestHeader, Peer], "Answer | Deferred | None"]
+MessageHandler: TypeAlias = Callable[[Any, RequestContext], Any]
+
+
+class Api(NamedTuple):
+    """One served API. What `advertised_min` tells may lie below what is served, for clients that look at it."""
+
+    key: ApiKey
+    min_version: int
+    max_version: int
+    handle: MessageHandler | None = None
+    handle_frame: HotHandler | None = None
+    advertised_min: int | None = None
+
+
+class Dispatcher:
+    """Takes every frame of every connection to its handler; the network calls it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._apis: dict[int, Api] = {}
+        self._request_classes: dict[ApiKey, type[ApiMessage]] = {}  # imported with the first request
+
+    def serve(self, apis: Iterable[Api]) -> None:
+        for api in apis:
+            self._apis[api.key] = api
+
+    def advertised(self) -> list[ApiVersion]:
+        """The truth that ApiVersions tells."""
+        return [
+            ApiVersion(
+                api_key=api.key,
+                min_version=api.min_version if api.advertised_min is None else api.advertised_min,
+                max_version=api.max_version,
+            )
+            for api in (self._apis[key] for key in sorted(self._apis))
+        ]
+
+    def __call__(self, frame: memoryview, peer: Peer) -> Answer | Deferred | None:
+        if len(frame) < _HEAD.size:
+            raise ProtocolViolation(f"a frame of {len(frame)} bytes is shorter than a request header")
+        api_key, version, correlation_id = _HEAD.unpack_from(frame)
+        api = self._apis.get(api_key)
+        if api is None:
+            raise ProtocolViolation(f"api key {api_key} is not served")
+        if not api.min_version <= version <= api.max_version:
+            if api_key == ApiKey.API_VERSIONS:
+                return self._unsupported_api_versions(correlation_id)
+            raise ProtocolViolation(
+                f"{api.key.name} version {version} is not served, {api.min_version} to {api.max_version} are"
+            )
+        header = parse_request_header(frame)
+        if api.handle_frame is not None:
+            return api.handle_frame(frame, header, peer)
+        assert api.handle is not None
+        request = decode(self._request_class_of(api.key), version, frame[header.body_position :])
+        response = api.handle(request, RequestContext(header, peer, self._clock()))
+        if isinstance(response, Reply):
+            return response.deferred
+        return encode_response(response, version, correlation_id)
+
+    def _request_class_of(self, key: ApiKey) -> type[ApiMessage]:
+        found = self._request_classes.get(key)
+        if found is None:
+            found = self._request_classes[key] = request_class(key)
+        return found
+
+    def _unsupported_api_versions(self, correlation_id: int) -> bytes:
+        # KIP-511: a client newer than us must be able to read this answer, so it has the oldest form and our range.
+        own = [entry for entry in self.advertised() if entry.api_key == ApiKey.API_VERSIONS]
+        response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
+        return encode_response(response, 0, correlation_id)

@@ -1,0 +1,157 @@
+"""Reads the partitions of one fetch: file slices up to the high watermark, within the limits of the request.
+
+Made once per fetch request and asked again each time a waiting fetch is tried; it holds the question, never records.
+"""
+
+from ottla.broker.fetch_sessions import TopicKey
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.core.disk import FileSlice
+from ottla.core.errors import ErrorCode, StorageError
+from ottla.core.types import TopicPartition
+from ottla.protocol.fetch_codec import FetchedPartition, FetchPartition
+from ottla.records.compression import ZSTD
+from ottla.records.header import iter_headers
+from ottla.replication.partition import Partition
+from ottla.replication.replicas import Replicas
+
+FIRST_VERSION_WITH_ZSTD = 10
+_READ_COMMITTED = 1
+_NONE = b""
+
+
+class FetchResult:
+    """What one reading came to, in the order of the request."""
+
+    __slots__ = ("is_enough", "partitions")
+
+    def __init__(self, partitions: list[tuple[TopicKey, FetchedPartition, int]], *, is_enough: bool) -> None:
+        self.partitions = partitions  # topic, answer, bytes of records
+        self.is_enough = is_enough
+
+
+class FetchRead:
+    """The question of one fetch request."""
+
+    __slots__ = (
+        "_cache",
+        "_is_committed",
+        "_is_replica",
+        "_max_bytes",
+        "_min_bytes",
+        "_replicas",
+        "_version",
+        "_wanted",
+    )
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        cache: MetadataCache,
+        wanted: list[tuple[TopicKey, FetchPartition]],
+        *,
+        version: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation_level: int,
+        replica_id: int,
+    ) -> None:
+        self._replicas = replicas
+        self._cache = cache
+        self._wanted = wanted
+        self._version = version
+        self._min_bytes = min_bytes
+        self._max_bytes = max_bytes
+        self._is_committed = isolation_level == _READ_COMMITTED
+        self._is_replica = replica_id >= 0
+
+    def keys(self) -> list[TopicPartition]:
+        """The partitions to wait for; those that don't exist give an error at once and are never waited for."""
+        named = ((self._name_of(topic), wanted.partition) for topic, wanted in self._wanted)
+        return [TopicPartition(name, index) for name, index in named if name is not None]
+
+    def __call__(self) -> FetchResult:
+        """Read every partition once."""
+        bytes_left = self._max_bytes
+        bytes_read = 0
+        has_error = False
+        results: list[tuple[TopicKey, FetchedPartition, int]] = []
+        for topic, wanted in self._wanted:
+            fetched, size_bytes = self._read_one(topic, wanted, bytes_left, is_first=bytes_read == 0)
+            results.append((topic, fetched, size_bytes))
+            bytes_read += size_bytes
+            bytes_left = max(bytes_left - size_bytes, 0)
+            has_error = has_error or fetched.error_code != 0
+        return FetchResult(results, is_enough=has_error or bytes_read >= self._min_bytes or not self._wanted)
+
+    def _name_of(self, topic: TopicKey) -> str | None:
+        return topic if isinstance(topic, str) else self._cache.name_of(topic)
+
+    def _read_one(
+        self, topic: TopicKey, wanted: FetchPartition, bytes_left: int, *, is_first: bool
+    ) -> tuple[FetchedPartition, int]:
+        index = wanted.partition
+        partition = self._find(topic, index)
+        if isinstance(partition, ErrorCode):
+            return _failed(index, partition), 0
+        error_code = partition.check_leader_epoch(wanted.current_leader_epoch)
+        if error_code:
+            return _failed(index, error_code), 0
+        try:
+            read = partition.read(
+                wanted.fetch_offset, max_bytes=min(bytes_left, wanted.partition_max_bytes), at_least_one=is_first
+            )
+            if read.error_code:
+                return _failed(index, read.error_code, partition), 0
+            records = read.slice
+            if records is not None and self._version < FIRST_VERSION_WITH_ZSTD:
+                records = _before_zstd(records)
+                if records is not None and records.length == 0:
+                    return _failed(index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, partition), 0
+        except StorageError as error:
+            self._replicas.on_storage_error(partition, error)
+            return _failed(index, ErrorCode.KAFKA_STORAGE_ERROR), 0
+        fetched = FetchedPartition(
+            index,
+            0,
+            partition.high_watermark,
+            partition.last_stable_offset,
+            partition.log.log_start_offset,
+            () if self._is_committed else None,
+            -1,
+            _NONE if records is None else records,
+        )
+        return fetched, 0 if records is None else records.length
+
+    def _find(self, topic: TopicKey, index: int) -> Partition | ErrorCode:
+        if isinstance(topic, str):
+            name = topic
+        else:
+            found = self._cache.name_of(topic)
+            if found is None:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+            name = found
+        if self._is_replica:
+            return ErrorCode.REPLICA_NOT_AVAILABLE  # no partition here has followers
+        return self._replicas.find(name, index)
+
+
+def _failed(index: int, error_code: ErrorCode, partition: Partition | None = None) -> FetchedPartition:
+    if partition is None:
+        return FetchedPartition(index, error_code, -1, records=_NONE)
+    return FetchedPartition(
+        index,
+        error_code,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+        records=_NONE,
+    )
+
+
+def _before_zstd(records: FileSlice) -> FileSlice:
+    """The batches before the first one in zstd, which clients of that age can't read."""
+    data = records.file.pread(records.length, records.position)
+    for position, header in iter_headers(memoryview(data), allow_partial_tail=True):
+        if header.compression == ZSTD:
+            return records._replace(length=position)
+    return records

@@ -1,0 +1,85 @@
+"""CreateTopics 2-7: new topics by counts, by an assignment of replicas, with configs, or only validated."""
+
+from functools import partial
+
+from ottla.broker.api import Reply, RequestContext
+from ottla.controller.topics import NewTopic, TopicFault, Topics
+from ottla.core.cluster import TopicImage
+from ottla.core.config.config import TopicConfig
+from ottla.core.config.definition import DynamicMode
+from ottla.core.errors import ErrorCode
+from ottla.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+class CreateTopicsHandler:
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def handle(self, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse | Reply:
+        names = [topic.name for topic in request.topics]
+        twice = {name for name in names if names.count(name) > 1}
+        results = {name: _refused(name, ErrorCode.INVALID_REQUEST, f"topic {name!r} is named twice") for name in twice}
+        todo = [topic for topic in request.topics if topic.name not in twice]
+        if not todo:
+            return CreateTopicsResponse(topics=list(results.values()))
+        reply = context.defer()
+
+        def on_created(name: str, outcome: TopicImage | TopicFault) -> None:
+            results[name] = self._result(name, outcome)
+            if len(results) == len(todo) + len(twice):
+                ordered = [results[name] for name in dict.fromkeys(names)]
+                reply.send(CreateTopicsResponse(topics=ordered))
+
+        for topic in todo:
+            self._topics.create(
+                _new_topic(topic), partial(on_created, topic.name), validate_only=request.validate_only
+            )
+        return reply
+
+    def _result(self, name: str, outcome: TopicImage | TopicFault) -> CreatableTopicResult:
+        if isinstance(outcome, TopicFault):
+            return _refused(name, outcome.error_code, outcome.message)
+        return CreatableTopicResult(
+            name=name,
+            topic_id=outcome.topic_id,
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            num_partitions=len(outcome.partitions),
+            replication_factor=len(outcome.partitions[0].replicas),
+            configs=_describe(self._topics.config_of(outcome)),
+        )
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    assignments = {entry.partition_index: tuple(entry.broker_ids) for entry in topic.assignments}
+    return NewTopic(
+        topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignment=assignments or None,
+        configs={entry.name: entry.value for entry in topic.configs},
+    )
+
+
+def _describe(config: TopicConfig) -> list[CreatableTopicConfigs]:
+    entries = (config.entry(name) for name in config.definition.keys)
+    return [
+        CreatableTopicConfigs(
+            name=entry.key.name,
+            value=None if entry.key.is_sensitive else entry.value,
+            read_only=entry.key.dynamic is DynamicMode.READ_ONLY,
+            config_source=entry.source,
+            is_sensitive=entry.key.is_sensitive,
+        )
+        for entry in entries
+    ]
+
+
+def _refused(name: str, error_code: ErrorCode, message: str) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error_code, error_message=message)

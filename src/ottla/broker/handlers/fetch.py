@@ -1,0 +1,125 @@
+"""Fetch 4-16: file slices of partitions, at once or when `min_bytes` are there; full or in a session (KIP-227).
+
+Followers are refused with error 9 as long as no partition has any.
+"""
+
+from ottla.broker.fetch_read import FetchRead, FetchResult
+from ottla.broker.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    FetchSessions,
+    SessionFault,
+    TopicKey,
+)
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.core.clock import Clock
+from ottla.core.exchange import Answer, Deferred, Peer
+from ottla.protocol.fetch_codec import (
+    TOPIC_IDS_SINCE,
+    FetchArguments,
+    FetchedPartition,
+    FetchPartition,
+    decode_fetch_request,
+    encode_fetch_response,
+)
+from ottla.protocol.frames import RequestHeader
+from ottla.replication.delayed_fetch import DelayedFetch
+from ottla.replication.replicas import Replicas
+
+FIRST_SERVED_VERSION = 4
+LAST_SERVED_VERSION = 16
+
+
+class FetchHandler:
+    """Owns the fetch sessions of its broker."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        cache: MetadataCache,
+        sessions: FetchSessions,
+        clock: Clock,
+        *,
+        max_bytes: int,
+    ) -> None:
+        self._replicas = replicas
+        self._cache = cache
+        self._sessions = sessions
+        self._clock = clock
+        self._max_bytes = max_bytes
+
+    def handle_frame(self, frame: memoryview, header: RequestHeader, peer: Peer) -> Answer | Deferred:
+        version = header.api_version
+        request = decode_fetch_request(frame, header.body_position, version)
+        session = self._enter_session(request, version)
+        if isinstance(session, SessionFault):
+            return encode_fetch_response(version, header.correlation_id, 0, session.error_code, NO_SESSION, [])
+        is_incremental = session is not None and request.session_epoch != INITIAL_EPOCH
+        wanted = session.wanted() if is_incremental and session is not None else _listed(request)
+        read = FetchRead(
+            self._replicas,
+            self._cache,
+            wanted,
+            version=version,
+            min_bytes=request.min_bytes,
+            max_bytes=min(request.max_bytes, self._max_bytes),
+            isolation_level=request.isolation_level,
+            replica_id=request.replica_id,
+        )
+        result = read()
+        if result.is_enough or request.max_wait_ms <= 0:
+            return _answer(header, session, result, is_incremental=is_incremental)
+        deferred = Deferred(holds=True)
+
+        def on_done(result: FetchResult) -> None:
+            deferred.complete(_answer(header, session, result, is_incremental=is_incremental))
+
+        operation = DelayedFetch(read, on_done)
+        waiting = self._replicas.waiting
+        waiting.watch(waiting.fetches, operation, read.keys(), request.max_wait_ms)
+        deferred.on_abandon = operation.abandon
+        return deferred
+
+    def _enter_session(self, request: FetchArguments, version: int) -> FetchSession | SessionFault | None:
+        epoch = request.session_epoch
+        if epoch == FINAL_EPOCH:
+            if request.session_id != NO_SESSION:
+                self._sessions.close(request.session_id)
+            return None
+        uses_topic_ids = version >= TOPIC_IDS_SINCE
+        if epoch == INITIAL_EPOCH:
+            self._sessions.close(request.session_id)
+            session = self._sessions.create(uses_topic_ids=uses_topic_ids, now_ms=self._clock())
+            if session is not None:
+                session.update(_listed(request), ())
+            return session
+        resumed = self._sessions.resume(
+            request.session_id, epoch=epoch, uses_topic_ids=uses_topic_ids, now_ms=self._clock()
+        )
+        if isinstance(resumed, FetchSession):
+            forgotten = [(topic, index) for topic, indexes in request.forgotten_topics for index in indexes]
+            resumed.update(_listed(request), forgotten)
+        return resumed
+
+
+def _listed(request: FetchArguments) -> list[tuple[TopicKey, FetchPartition]]:
+    return [(topic, wanted) for topic, partitions in request.topics for wanted in partitions]
+
+
+def _answer(
+    header: RequestHeader, session: FetchSession | None, result: FetchResult, *, is_incremental: bool
+) -> Answer:
+    topics: dict[TopicKey, list[FetchedPartition]] = {}
+    session_id = NO_SESSION
+    if session is None:
+        for topic, fetched, _ in result.partitions:
+            topics.setdefault(topic, []).append(fetched)
+    else:
+        session_id = session.session_id
+        for topic, fetched, size_bytes in result.partitions:
+            if not is_incremental or session.has_news(topic, fetched, records_bytes=size_bytes):
+                topics.setdefault(topic, []).append(fetched)
+            session.remember(topic, fetched, records_bytes=size_bytes)
+    return encode_fetch_response(header.api_version, header.correlation_id, 0, 0, session_id, list(topics.items()))

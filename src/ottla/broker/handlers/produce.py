@@ -1,0 +1,227 @@
+"""Produce 3-11: batches into logs, answered at once or when the promise of `acks` and of the flush mode is kept.
+
+Versions 0-2 are advertised, because librdkafka drops lz4 otherwise, and refused with error 35 for each partition: they
+carry formats that are not stored. Transactional batches are refused with error 48.
+"""
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ottla.broker.produce_preparation import needs_preparation, prepare
+from ottla.controller.topic_names import INTERNAL_TOPICS
+from ottla.core.clock import Background, Clock
+from ottla.core.errors import ErrorCode, ProtocolViolation, StorageError
+from ottla.core.exchange import Answer, Deferred, Peer
+from ottla.core.types import NO_TIMESTAMP_MS
+from ottla.protocol.frames import RequestHeader
+from ottla.protocol.produce_codec import (
+    PartitionRecords,
+    ProducedPartition,
+    TopicKey,
+    decode_produce_request,
+    encode_produce_response,
+)
+from ottla.records.validate import ProduceFault
+from ottla.replication.delayed_produce import ProduceWait
+from ottla.replication.partition import Partition
+from ottla.replication.replicas import Replicas
+from ottla.storage.log_config import LogConfig
+
+FIRST_SERVED_VERSION = 3
+LAST_SERVED_VERSION = 11
+
+_ALL = -1
+_ATTRIBUTES_POSITION = 22  # the low byte, which has the transactional bit
+_TRANSACTIONAL_BIT = 0x10
+
+# Records as they came, or what the preparation made of them.
+_Sent = Sequence[tuple[TopicKey, Sequence[PartitionRecords]]]
+_Topics = _Sent | Sequence[tuple[TopicKey, Sequence[tuple[int, memoryview | ProduceFault | None]]]]
+_Answers = list[tuple[TopicKey, list[ProducedPartition]]]
+
+
+class ProduceHandler:
+    """The first half of a produce (order and append) is one call; only the answer may wait."""
+
+    def __init__(self, replicas: Replicas, background: Background, clock: Clock) -> None:
+        self._replicas = replicas
+        self._background = background
+        self._clock = clock
+
+    def handle_frame(self, frame: memoryview, header: RequestHeader, peer: Peer) -> Answer | Deferred | None:
+        version = header.api_version
+        _, acks, timeout_ms, topics = decode_produce_request(frame, header.body_position, version)
+        if not -1 <= acks <= 1:
+            return _refuse_all(topics, header, ErrorCode.INVALID_REQUIRED_ACKS)
+        if version < FIRST_SERVED_VERSION:
+            return _refuse_all(topics, header, ErrorCode.UNSUPPORTED_VERSION)
+        if self._needs_preparation(topics):
+            return self._prepare_then_append(topics, acks, timeout_ms, header)
+        return self._append(topics, acks, timeout_ms, header, is_prepared=False)
+
+    def _append(
+        self, topics: _Topics, acks: int, timeout_ms: int, header: RequestHeader, *, is_prepared: bool
+    ) -> Answer | Deferred | None:
+        replicas = self._replicas
+        partitions_by_key = replicas.partitions
+        now_ms = self._clock()
+        # The version limits what the client may send; what the preparation made of it is our own.
+        produce_version = LAST_SERVED_VERSION if is_prepared else header.api_version
+        answers: _Answers = []
+        waits: list[tuple[ProduceWait, list[ProducedPartition], int]] = []
+        for topic, entries in topics:
+            produced: list[ProducedPartition] = []
+            for index, records in entries:
+                partition = partitions_by_key.get((topic, index))  # type: ignore[arg-type]
+                if partition is None or topic in INTERNAL_TOPICS or records is None:
+                    produced.append(self._refuse(topic, index))
+                    continue
+                if isinstance(records, ProduceFault):
+                    produced.append(_faulty(index, records.error_code, records.message, records.record_indexes))
+                    continue
+                answer = self._append_one(partition, records, acks, produce_version, now_ms, is_prepared)
+                if acks and not answer.error_code:
+                    next_offset = partition.log.log_end_offset
+                    reached = partition.high_watermark if acks == _ALL else partition.own_share
+                    if reached < next_offset:
+                        wait = ProduceWait(partition, next_offset=next_offset)
+                        waits.append((wait, produced, len(produced)))
+                produced.append(answer)
+            answers.append((topic, produced))
+        if acks == 0:
+            _close_on_error(answers)
+            return None
+        if waits:
+            return self._await_promise(answers, waits, acks, timeout_ms, header)
+        return encode_produce_response(header.api_version, header.correlation_id, answers)
+
+    def _append_one(
+        self,
+        partition: Partition,
+        records: memoryview,
+        acks: int,
+        produce_version: int,
+        now_ms: int,
+        is_prepared: bool,
+    ) -> ProducedPartition:
+        index = partition.topic_partition.partition
+        if partition.is_offline:
+            return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR, "the log directory of this partition is offline")
+        if len(records) > _ATTRIBUTES_POSITION and records[_ATTRIBUTES_POSITION] & _TRANSACTIONAL_BIT:
+            return _refused(index, ErrorCode.INVALID_TXN_STATE, "transactions are not served")
+        if acks == _ALL and not partition.has_enough_in_sync_replicas:
+            return _refused(index, ErrorCode.NOT_ENOUGH_REPLICAS, partition.describe_in_sync_replicas())
+        try:
+            info = partition.append(
+                records, now_ms=now_ms, produce_version=produce_version, is_checked_deeply=is_prepared
+            )
+        except StorageError as error:
+            self._replicas.on_storage_error(partition, error)
+            return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        if info.error_code:
+            return _faulty(index, info.error_code, info.error_message, info.record_indexes)
+        if not info.is_duplicate:
+            self._replicas.after_append(partition)
+        return ProducedPartition(index, 0, info.first_offset, info.append_time_ms, info.log_start_offset)
+
+    def _refuse(self, topic: TopicKey, index: int) -> ProducedPartition:
+        if topic in INTERNAL_TOPICS:
+            return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic!s} is written by the broker alone")
+        if (topic, index) not in self._replicas.partitions:
+            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        return _refused(index, ErrorCode.INVALID_RECORD, "no batch; exactly one is expected")
+
+    def _await_promise(
+        self,
+        answers: _Answers,
+        waits: list[tuple[ProduceWait, list[ProducedPartition], int]],
+        acks: int,
+        timeout_ms: int,
+        header: RequestHeader,
+    ) -> Deferred:
+        deferred = Deferred(holds=False)
+
+        def on_done() -> None:
+            for wait, produced, position in waits:
+                if wait.error_code:
+                    partition = produced[position].partition
+                    produced[position] = _refused(partition, wait.error_code, "appended, but the promise is not kept")
+            deferred.complete(encode_produce_response(header.api_version, header.correlation_id, answers))
+
+        operation = self._replicas.await_promise(
+            [wait for wait, _, _ in waits], needs_all_replicas=acks == _ALL, timeout_ms=timeout_ms, on_done=on_done
+        )
+        deferred.on_abandon = operation.abandon
+        return deferred
+
+    def _needs_preparation(self, topics: _Sent) -> bool:
+        partitions_by_key = self._replicas.partitions
+        for topic, entries in topics:
+            for index, records in entries:
+                partition = partitions_by_key.get((topic, index))  # type: ignore[arg-type]
+                if partition is not None and records is not None and needs_preparation(records, partition.log.config):
+                    return True
+        return False
+
+    def _prepare_then_append(self, topics: _Sent, acks: int, timeout_ms: int, header: RequestHeader) -> Deferred:
+        """Prepare on a thread. The request holds its connection, so that a later one can't overtake it."""
+        version = header.api_version
+        now_ms = self._clock()
+        kept: list[tuple[TopicKey, list[tuple[int, memoryview | None, LogConfig | None]]]] = []
+        for topic, entries in topics:
+            kept.append((topic, []))
+            for index, records in entries:
+                partition = self._replicas.partitions.get((topic, index))  # type: ignore[arg-type]
+                copied = None if records is None else memoryview(bytearray(records))
+                kept[-1][1].append((index, copied, None if partition is None else partition.log.config))
+        deferred = Deferred(holds=True)
+
+        def work() -> _Topics:
+            return [
+                (topic, [(index, prepare(records, config, produce_version=version, now_ms=now_ms))
+                         for index, records, config in entries])
+                for topic, entries in kept
+            ]
+
+        def on_done(prepared: _Topics, error: BaseException | None) -> None:
+            if error is not None:
+                raise error
+            answer = self._append(prepared, acks, timeout_ms, header, is_prepared=True)
+            if isinstance(answer, Deferred):
+                answer.on_complete = lambda inner: deferred.complete(inner.answer)
+                deferred.on_abandon = answer.abandon
+            else:
+                deferred.complete(answer)
+
+        self._background.submit(work, on_done)
+        return deferred
+
+
+def _refused(index: int, error_code: ErrorCode, message: str | None) -> ProducedPartition:
+    return ProducedPartition(index, error_code, -1, NO_TIMESTAMP_MS, -1, (), message)
+
+
+def _faulty(
+    index: int, error_code: ErrorCode, message: str | None, record_indexes: tuple[int, ...]
+) -> ProducedPartition:
+    """Refused for what is in the batch; names the records where single ones are at fault (KIP-467)."""
+    errors = [(position, message) for position in record_indexes]
+    return ProducedPartition(index, error_code, -1, record_errors=errors, error_message=message)
+
+
+def _refuse_all(topics: _Topics, header: RequestHeader, error_code: ErrorCode) -> bytes:
+    answers = [(topic, [_refused(index, error_code, None) for index, _ in entries]) for topic, entries in topics]
+    return encode_produce_response(header.api_version, header.correlation_id, answers)
+
+
+def _close_on_error(answers: _Answers) -> None:
+    """With acks=0 nobody reads an answer: closing the connection is the only way to tell."""
+    for topic, produced in answers:
+        for answer in produced:
+            if answer.error_code:
+                _tell_by_closing(topic, answer)
+
+
+def _tell_by_closing(topic: TopicKey, answer: ProducedPartition) -> NoReturn:
+    name = ErrorCode(answer.error_code).name
+    raise ProtocolViolation(f"produce with acks=0 to {topic!s}-{answer.partition}: {name} {answer.error_message or ''}")

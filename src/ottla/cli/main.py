@@ -1,0 +1,67 @@
+"""The `ottla` command: finds its subcommands, and turns how they end into exit codes.
+
+Starting a broker must be quick, so a subcommand's module is imported only when it is called, and the list of commands
+is printed without importing any.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from ottla import __version__
+
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+# Name -> (where the click command is, what it does).
+COMMANDS = {
+    "dump-log": ("ottla.cli.dump_log:dump_log", "Read segments and indexes, and check them."),
+    "pipeline": ("ottla.cli.pipeline:pipeline", "The app's data pipeline."),
+    "serve": ("ottla.cli.serve:serve", "Run a broker."),
+    "store": ("ottla.cli.store:store", "Look into the coordination store."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name only."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module_name, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(import_module(module_name), attribute)
+        assert isinstance(command, click.Command), f"{module_name}.{attribute} is no click command"
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # The parent class would import every command for its help line.
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ottla")
+def cli() -> None:
+    """Ottla, a commit log that speaks the Kafka protocol."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    try:
+        result = cli.main(
+            args=list(arguments) if arguments is not None else None, prog_name="ottla", standalone_mode=False
+        )
+    except click.ClickException as error:  # a UsageError has exit code 2, others 1
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):  # click makes an Abort of a KeyboardInterrupt
+        return EXIT_INTERRUPTED
+    return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

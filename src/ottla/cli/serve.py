@@ -1,0 +1,96 @@
+"""`ottla serve`: one broker in this process, until SIGTERM or Ctrl-C."""
+
+import logging
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from ottla.core.config.config import BrokerConfig
+from ottla.core.config.definition import ConfigError
+from ottla.core.config.properties import apply_overrides, parse_properties
+
+_DEFAULT_LISTEN = "127.0.0.1:9092"
+
+
+@click.command("serve")
+@click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A server.properties file.")
+@click.option("--data-dir", help="Where the data lives (log.dirs).")
+@click.option("--listen", help=f"HOST:PORT; port 0 picks a free one. Default {_DEFAULT_LISTEN}.")
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set one key; may be repeated.")
+@click.option("--ready-file", type=click.Path(dir_okay=False), help="Written with host:port when clients can connect.")
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+def serve(
+    config_file: str | None,
+    data_dir: str | None,
+    listen: str | None,
+    overrides: tuple[str, ...],
+    ready_file: str | None,
+    verbose: bool,
+) -> int:
+    """Run a broker on embedded coordination, with nothing else to install."""
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    config = _load_config(config_file, data_dir, listen, overrides)
+    return run(config, ready_file)
+
+
+def run(config: BrokerConfig, ready_file: str | None) -> int:
+    """Serve until a signal; the exit code."""
+    import uvloop  # late: a wrong flag is told before this is paid for
+
+    from ottla.broker.broker import Broker, StartFailed
+
+    async def main() -> int:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        stopping = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        broker = Broker(config, loop)
+        try:
+            await broker.start()
+        except StartFailed as error:
+            raise click.ClickException(str(error)) from error
+        address = broker.address
+        if ready_file is not None:
+            _write_whole(Path(ready_file), address)
+        print(f"ottla: broker {broker.broker_id} of cluster {broker.cluster_id} listens on {address}", flush=True)
+        fatal = asyncio.ensure_future(broker.failed.wait())
+        stop = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait((fatal, stop), return_when=asyncio.FIRST_COMPLETED)
+        for waiting in (fatal, stop):
+            waiting.cancel()
+        await broker.stop()
+        return 1 if broker.failed.is_set() else 0
+
+    return uvloop.run(main())
+
+
+def _load_config(
+    config_file: str | None, data_dir: str | None, listen: str | None, overrides: tuple[str, ...]
+) -> BrokerConfig:
+    properties: dict[str, str] = {}
+    try:
+        if config_file is not None:
+            properties.update(parse_properties(Path(config_file).read_bytes()))
+        if data_dir is not None:
+            properties.pop("log.dir", None)
+            properties["log.dirs"] = data_dir
+        if listen is not None or "listeners" not in properties:
+            properties["listeners"] = f"PLAINTEXT://{listen or _DEFAULT_LISTEN}"
+        return BrokerConfig.parse(apply_overrides(properties, overrides))
+    except (ConfigError, ValueError) as error:
+        raise click.UsageError(f"{config_file or 'command line'}: {error}") from error
+
+
+def _write_whole(path: Path, address: str) -> None:
+    """Under its name only when complete: whoever waits for the file never reads half an address."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(address + "\n", encoding="utf-8")
+    temporary.replace(path)

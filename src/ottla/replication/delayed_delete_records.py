@@ -1,0 +1,40 @@
+"""A delete-records that waits until every live replica has moved the start of its log."""
+
+from collections.abc import Callable, Sequence
+
+from ottla.core.errors import ErrorCode
+from ottla.core.types import Offset
+from ottla.purgatory.purgatory import DelayedOperation
+from ottla.replication.partition import Partition
+
+
+class DeleteRecordsWait:
+    """One partition and the low watermark that it must reach; `error_code` is the verdict at the end."""
+
+    __slots__ = ("error_code", "offset", "partition")
+
+    def __init__(self, partition: Partition, *, offset: Offset) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.error_code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class DelayedDeleteRecords(DelayedOperation):
+    """Completed when the low watermark of every partition is there, or by its timeout with error 7."""
+
+    __slots__ = ("_on_done", "_waits")
+
+    def __init__(self, waits: Sequence[DeleteRecordsWait], on_done: Callable[[], None]) -> None:
+        super().__init__()
+        self._waits = waits
+        self._on_done = on_done
+
+    def try_complete(self) -> bool:
+        for wait in self._waits:
+            if wait.partition.low_watermark < wait.offset:
+                return False
+            wait.error_code = ErrorCode.NONE
+        return self.force_complete()
+
+    def on_complete(self) -> None:
+        self._on_done()

@@ -1,0 +1,155 @@
+"""All partitions of this broker (Kafka's ReplicaManager): lookups, what follows an append, and the waiting requests.
+
+Owned by the broker; event loop only. It asks for fsyncs and hears when they are done; it opens no file itself.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ottla.core.errors import ErrorCode, StorageError
+from ottla.core.types import Offset, TopicPartition
+from ottla.purgatory.purgatory import DelayedOperation, Purgatory
+from ottla.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsWait
+from ottla.replication.delayed_produce import DelayedProduce, ProduceWait
+from ottla.replication.partition import Partition
+from ottla.storage.log import Log
+
+_NO_SUCH_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
+_STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class Waiting:
+    """The purgatories of one broker and the clock that their timeouts run on."""
+
+    __slots__ = ("_arm", "_now_ms", "deletions", "fetches", "produces")
+
+    def __init__(
+        self,
+        *,
+        produces: Purgatory,
+        fetches: Purgatory,
+        deletions: Purgatory,
+        now_ms: Callable[[], int],
+        arm: Callable[[], None],
+    ) -> None:
+        self.produces = produces
+        self.fetches = fetches
+        self.deletions = deletions
+        self._now_ms = now_ms
+        self._arm = arm
+
+    def watch(
+        self, purgatory: Purgatory, operation: DelayedOperation, keys: Iterable[TopicPartition], timeout_ms: int
+    ) -> None:
+        """Complete `operation` now, or let it wait."""
+        if not purgatory.try_complete_else_watch(operation, keys, timeout_ms=timeout_ms, now_ms=self._now_ms()):
+            self._arm()
+
+
+class Replicas:
+    """The partitions that this broker has a replica of, by topic and number."""
+
+    def __init__(
+        self,
+        waiting: Waiting,
+        *,
+        broker_id: int,
+        request_flush: Callable[[Log], None],
+        report_storage_error: Callable[[Log, StorageError], None],
+    ) -> None:
+        self.waiting = waiting
+        self._report_storage_error = report_storage_error
+        self._broker_id = broker_id
+        self._request_flush = request_flush
+        self.partitions: dict[tuple[str, int], Partition] = {}
+
+    def find(self, topic: str, index: int) -> Partition | ErrorCode:
+        """The partition, if this broker leads it and its disk works."""
+        partition = self.partitions.get((topic, index))
+        if partition is None:
+            return _NO_SUCH_PARTITION
+        if partition.is_offline:
+            return _STORAGE_ERROR
+        if partition.state.leader != self._broker_id:
+            return _NOT_LEADER
+        return partition
+
+    def add(self, partition: Partition) -> None:
+        """Start to lead a partition."""
+        self.partitions[partition.topic_partition] = partition
+        partition.maybe_advance_high_watermark()
+
+    def remove(self, topic_partition: TopicPartition) -> Partition | None:
+        """Stop serving a partition; requests that wait for it are tried a last time and find it gone."""
+        partition = self.partitions.pop(topic_partition, None)
+        if partition is not None:
+            partition.is_offline = True
+            self._wake(topic_partition)
+        return partition
+
+    def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Their log directory failed: every request for them is answered with a storage error from now on."""
+        for topic_partition in topic_partitions:
+            partition = self.partitions.get(topic_partition)
+            if partition is not None:
+                partition.is_offline = True
+                self._wake(topic_partition)
+
+    def on_storage_error(self, partition: Partition, error: StorageError) -> None:
+        """A file of this partition failed: whoever owns the log directories decides what goes offline."""
+        self._report_storage_error(partition.log, error)
+
+    def after_append(self, partition: Partition) -> None:
+        """What an append sets in motion: an fsync where the topic wants it, and the fetches that wait for records.
+
+        Cheap when nothing waits. The fetches are completed once per loop turn, however many appends there were.
+        """
+        log = partition.log
+        if log.unflushed_messages >= log.config.flush_messages:
+            self._request_flush(log)
+        self.waiting.fetches.mark(partition.topic_partition)
+
+    def on_flushed(self, topic_partition: TopicPartition) -> None:
+        """An fsync is done: more of the log counts."""
+        partition = self.partitions.get(topic_partition)
+        if partition is None:
+            return
+        moved = partition.maybe_advance_high_watermark()
+        self.waiting.produces.check_and_complete(topic_partition)
+        if moved:
+            self.waiting.fetches.mark(topic_partition)
+
+    def await_promise(
+        self,
+        waits: Sequence[ProduceWait],
+        *,
+        needs_all_replicas: bool,
+        timeout_ms: int,
+        on_done: Callable[[], None],
+    ) -> DelayedOperation:
+        """Call `on_done` when every batch keeps the promise of its acks, or in time with what is missing."""
+        operation = DelayedProduce(waits, needs_all_replicas=needs_all_replicas, on_done=on_done)
+        keys = [wait.partition.topic_partition for wait in waits]
+        self.waiting.watch(self.waiting.produces, operation, keys, timeout_ms)
+        return operation
+
+    def await_deletion(
+        self, waits: Sequence[DeleteRecordsWait], *, timeout_ms: int, on_done: Callable[[], None]
+    ) -> DelayedOperation:
+        """Call `on_done` when every replica has deleted, or in time."""
+        operation = DelayedDeleteRecords(waits, on_done)
+        keys = [wait.partition.topic_partition for wait in waits]
+        self.waiting.watch(self.waiting.deletions, operation, keys, timeout_ms)
+        return operation
+
+    def delete_records_before(self, partition: Partition, offset: Offset) -> ErrorCode:
+        error_code = partition.delete_records_before(offset)
+        if error_code == ErrorCode.NONE:
+            self._wake(partition.topic_partition)
+        return error_code
+
+    def _wake(self, topic_partition: TopicPartition) -> None:
+        waiting = self.waiting
+        waiting.produces.check_and_complete(topic_partition)
+        waiting.deletions.check_and_complete(topic_partition)
+        waiting.fetches.mark(topic_partition)

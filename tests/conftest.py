@@ -1,0 +1,31 @@
+"""Fixtures that several rooms' tests share."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes import BrokerProcess
+
+
+@pytest.fixture
+def start_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
+    """Start brokers with config overrides; all are gone at the end of the test."""
+    started: list[BrokerProcess] = []
+
+    def start(*overrides: str, name: str = "data") -> BrokerProcess:
+        broker = BrokerProcess(tmp_path / name, *overrides)
+        started.append(broker)
+        return broker.start()
+
+    yield start
+    for broker in started:
+        broker.close()
+
+
+@pytest.fixture(scope="module")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker for a whole module; tests use topics of their own names."""
+    broker = BrokerProcess(tmp_path_factory.mktemp("broker") / "data").start()
+    yield broker
+    broker.close()
