@@ -1,0 +1,99 @@
+# All that is done with this project. Needs make and Python 3.11 or newer; everything else goes into .venv.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+# Has the path of this folder in it: installed scripts hold absolute paths, so a folder that was moved is set up anew.
+STAMP := $(VENV)/.installed
+ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
+.PHONY: $(STAMP)
+endif
+
+.PHONY: help setup run test quick check check-format check-lint check-types check-imports check-generated \
+	bench interop interop-smoke docs wheel clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## .venv, with everything for run and test
+
+# PYTHON=... chooses an interpreter; otherwise the first that is new enough and can make environments.
+$(STAMP): pyproject.toml
+	@set -e; chosen=; without_venv=; \
+	for candidate in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python); do \
+		if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			if "$$candidate" -c 'import ensurepip, venv' 2>/dev/null; then chosen=$$candidate; break; fi; \
+			without_venv=$${without_venv:-$$candidate}; \
+		fi; \
+	done; \
+	if [ -z "$$chosen" ] && [ -n "$$without_venv" ]; then \
+		echo "$$without_venv is new enough, but its venv module is missing." >&2; \
+		echo "Debian and Ubuntu have it in a package: apt install python3-venv" >&2; exit 1; \
+	elif [ -z "$$chosen" ]; then \
+		echo "No Python 3.11 or newer was found in PATH. Install one, or name it: make setup PYTHON=/path/to/python3" >&2; \
+		exit 1; \
+	fi; \
+	if ! "$(BIN)/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+		echo "making $(VENV) with $$("$$chosen" --version)" >&2; \
+		"$$chosen" -m venv --clear "$(VENV)"; \
+	fi; \
+	echo "installing into $(VENV)" >&2; \
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[test,dev]'; \
+	printf '%s' '$(CURDIR)' > "$(STAMP)"
+
+run: $(STAMP) ## a broker with generated traffic on it; FOREVER=1 goes on until Ctrl-C
+	@$(BIN)/python -m ottla.pipeline.demo $(if $(FOREVER),--forever)
+
+test: $(STAMP) ## the whole test suite
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+quick: $(STAMP) ## the tests that start no processes
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not process and not slow and not spark' $(ARGS)
+
+check: check-format check-lint check-types check-imports check-generated ## format, lint, types, import rules, generated files
+
+check-format: $(STAMP)
+	$(BIN)/ruff format --check .
+
+check-lint: $(STAMP)
+	$(BIN)/ruff check .
+
+check-types: $(STAMP)
+	$(BIN)/mypy --strict src
+
+check-imports: $(STAMP)
+	$(BIN)/lint-imports
+
+check-generated: $(STAMP)
+	@set -e; for generator in tools/generate_*.py; do \
+		echo "$(BIN)/python $$generator --check"; "$(BIN)/python" "$$generator" --check; \
+	done
+
+docs: $(STAMP) ## write the generated files anew
+	@set -e; for generator in tools/generate_*.py; do echo "$$generator"; "$(BIN)/python" "$$generator"; done
+
+bench: $(STAMP) ## side by side with the peers that are installed
+	$(BIN)/python -m bench $(ARGS)
+
+# Each judge is skipped where its tool is missing, so the tools that are missing are named first; with none of them
+# there would be nothing left to run.
+interop: $(STAMP) ## judges of other languages; says what is missing
+	@found=; missing=; for tool in mvn npm go; do \
+		if command -v $$tool >/dev/null 2>&1; then found="$$found $$tool"; else missing="$$missing $$tool"; fi; \
+	done; \
+	if [ -n "$$missing" ]; then echo "not installed, its tests are skipped:$$missing" >&2; fi; \
+	if [ "$$(id -u)" != 0 ]; then echo "not root, tests in network namespaces are skipped" >&2; fi; \
+	if [ -z "$$found" ]; then echo "none of mvn, npm, go is installed: nothing to run" >&2; exit 1; fi
+	$(BIN)/python -m pytest interop $(ARGS)
+
+interop-smoke: $(STAMP) ## the ten-minute part of it; needs Maven
+	@command -v mvn >/dev/null 2>&1 || { echo "mvn is not installed: apt install maven" >&2; exit 1; }
+	$(BIN)/python -m pytest interop -m smoke $(ARGS)
+
+wheel: $(STAMP) ## dist/*.whl
+	$(BIN)/python -m build --wheel
+
+clean: ## remove .venv and everything that was built
+	rm -rf $(VENV) build dist bench/build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests tools bench interop -name __pycache__ -type d -prune -exec rm -rf {} +
