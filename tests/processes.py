@@ -109,3 +109,8 @@ def eventually(condition: Callable[[], bool], *, within_s: float = 20.0) -> None
     while not condition():
         assert time.monotonic() < deadline_s, "it did not happen"
         time.sleep(0.01)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, but with compiled modules cached: a broker that compiles itself at each start is no broker to test."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
