@@ -12,7 +12,7 @@ import uvloop
 from ottla.core.disk import FileSlice
 from ottla.core.exchange import Deferred, FrameHandler
 from ottla.net.limits import NetworkLimits
-from ottla.net.listeners import Endpoint
+from ottla.core.config.listeners import Listener
 from ottla.net.server import Server
 
 Result = TypeVar("Result")
@@ -61,7 +61,11 @@ class Client:
         if receive_buffer_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.socket.settimeout(WAIT_S)
-        self.socket.connect((host, port))
+        try:
+            self.socket.connect((host, port))
+        except OSError:
+            self.socket.close()
+            raise
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
@@ -104,8 +108,8 @@ class RunningServer:
         self.server = Server(self.loop, handler, limits or NetworkLimits(), self.executor)
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._clients: list[Client] = []
-        (endpoint,) = self.server.bind([Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 0)])
-        self.port = endpoint.port
+        (listener,) = self.server.bind([Listener("PLAINTEXT", "127.0.0.1", 0)])
+        self.port = listener.port
         if is_accepting:
             self.server.start_accepting()
         self._thread.start()

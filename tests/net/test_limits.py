@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from ottla.net.connection_quota import ConnectionQuota
-from ottla.net.limits import DEFAULT_IN_FLIGHT_MAX_BYTES, NetworkLimits, parse_per_ip_overrides
+from ottla.net.limits import DEFAULT_IN_FLIGHT_MAX_BYTES, NetworkLimits
 from ottla.net.open_file_limit import raise_open_file_limit
 
 from .harness import Client, RunningServer, echo, frame
@@ -206,12 +206,16 @@ def test_open_file_limit_is_raised_to_the_hard_one() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_overrides_are_read_and_bad_ones_named() -> None:
-    assert parse_per_ip_overrides("127.0.0.1:200, ::1:5,[fe80::2]:0,") == {"127.0.0.1": 200, "::1": 5, "fe80::2": 0}
-    assert parse_per_ip_overrides("") == {}
-    for bad in ("127.0.0.1", "127.0.0.1:", ":5", "a:-1"):
-        with pytest.raises(ValueError, match="address:count"):
-            parse_per_ip_overrides(bad)
+def test_connection_limits_can_change_while_running() -> None:
+    with RunningServer(echo, NetworkLimits(max_connections=1)) as running:
+        first = running.connect()
+        assert first.ask(b"in") == b"in"
+        assert running.connect().is_closed_by_peer()
+        running.call(lambda: running.server.update_connection_limits(NetworkLimits(max_connections=2)))
+        assert running.connect().ask(b"in too") == b"in too"
+        running.call(lambda: running.server.update_connection_limits(NetworkLimits(max_connections_per_ip=1)))
+        assert running.connect().is_closed_by_peer()
+        assert first.ask(b"served on") == b"served on"
 
 
 def test_memory_in_flight_is_bounded_by_default() -> None:

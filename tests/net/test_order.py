@@ -1,12 +1,14 @@
 """Answers in the order of requests (FAULT 12), requests that wait, and what they hold back."""
 
 import queue
+import weakref
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.core.exchange import Deferred
+from ottla.net.limits import NetworkLimits
 
 from .harness import WAIT_S, Client, RunningServer, echo, frame
 
@@ -210,3 +212,20 @@ def _receive_until_end(client: Client) -> list[bytes]:
     while (body := client.receive()) != b"end":
         received.append(body)
     return received
+
+
+def test_closed_connection_is_not_kept_in_memory_by_a_request_that_others_hold() -> None:
+    references: list[weakref.ref[object]] = []
+    parked: list[Deferred] = []
+
+    def park(received: memoryview, peer: object) -> Deferred:
+        references.append(weakref.ref(peer))
+        parked.append(Deferred(holds=True))
+        return parked[-1]
+
+    with RunningServer(park, NetworkLimits(sweep_interval_ms=5)) as running:
+        client = running.connect()
+        client.send(frame(b"hold") + b"\x00")
+        running.wait_until(lambda: len(parked) == 1)
+        client.close()
+        running.wait_until(lambda: references[0]() is None)

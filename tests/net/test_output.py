@@ -1,8 +1,10 @@
 """Answers on their way out: by send, by read and by sendfile; slow peers; files that are cold or end too early."""
 
+import errno
 import os
 import queue
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,6 @@ from ottla.core.disk import FileSlice
 from ottla.core.exchange import Deferred
 from ottla.net import outbox
 from ottla.net.limits import NetworkLimits
-from ottla.net.page_cache import PageCacheProbe
 
 from .harness import WAIT_S, MemoryFile, RealFile, RunningServer, frame
 
@@ -66,25 +67,68 @@ def test_deferred_answer_may_have_slices(path: Path) -> None:
         assert client.receive() == CONTENT[7 : 7 + MEGABYTE]
 
 
-@pytest.mark.parametrize("length", [10_000, 3 * MEGABYTE])
-def test_cold_slice_is_read_by_a_thread_and_arrives(path: Path, length: int) -> None:
-    file = RealFile(str(path))
-    os.fsync(file.fd)
-    os.posix_fadvise(file.fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    part = FileSlice(file, MEGABYTE, length)
-    # Asked far from the slice: the question itself makes the kernel read ahead.
-    is_cold = not PageCacheProbe().is_cached(FileSlice(file, 0, 1), 1)
+def _kernel_that_answers_probes_with(monkeypatch: pytest.MonkeyPatch, number: int) -> list[int]:
+    """Eviction can't be forced, so the one system call is replaced; the list grows with each probe."""
+    real_preadv = os.preadv
+    probes: list[int] = []
 
-    def fetch(received: memoryview, peer: object) -> list[bytes | FileSlice]:
-        return [(length + 3).to_bytes(4, "big") + b"abc", part]
+    def preadv(fd: int, buffers: Sequence[bytearray], position: int, flags: int = 0) -> int:
+        if not flags & os.RWF_NOWAIT:
+            return real_preadv(fd, buffers, position, flags)
+        probes.append(position)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    return probes
+
+
+@pytest.mark.parametrize("length", [10_000, 3 * MEGABYTE])
+def test_cold_slice_is_read_by_a_thread_and_arrives(path: Path, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    _kernel_that_answers_probes_with(monkeypatch, errno.EAGAIN)
+    part = FileSlice(RealFile(str(path)), MEGABYTE, length)
+
+    def fetch(received: memoryview, peer: object) -> list[bytes | FileSlice] | bytes:
+        return [(length + 3).to_bytes(4, "big") + b"abc", part] if received == b"?" else frame(b"after")
 
     with RunningServer(fetch) as running:
         client = running.connect()
-        client.send(frame(b"?") * 2)
+        client.send((frame(b"?") + frame(b"!")) * 2)
         for _ in range(2):
             assert client.receive() == b"abc" + CONTENT[MEGABYTE : MEGABYTE + length]
-        if is_cold:
-            assert running.settled().metrics.cold_reads >= 1
+            assert client.receive() == b"after"
+        assert running.settled().metrics.cold_reads >= 2
+
+
+@pytest.mark.parametrize("length", [10_000, 3 * MEGABYTE])
+def test_connection_may_end_while_a_thread_reads_for_it(
+    path: Path, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _kernel_that_answers_probes_with(monkeypatch, errno.EAGAIN)
+    part = FileSlice(RealFile(str(path)), 0, length)
+    with RunningServer(lambda received, peer: [length.to_bytes(4, "big"), part]) as running:
+        is_thread_free = threading.Event()
+        running.executor.submit(is_thread_free.wait, WAIT_S)  # the only thread: the read waits behind this
+        client, other = running.connect(), running.connect()
+        client.send(frame(b"?"))
+        running.wait_until(lambda: running.server.metrics.cold_reads == 1)
+        client.close()
+        running.wait_until(lambda: running.server.metrics.connections == 1)
+        is_thread_free.set()
+        other.send(frame(b"?"))
+        assert other.receive() == CONTENT[:length]
+
+
+@pytest.mark.parametrize("length", [10_000, 3 * MEGABYTE])
+def test_file_system_that_cannot_tell_is_asked_once(path: Path, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    probes = _kernel_that_answers_probes_with(monkeypatch, errno.EOPNOTSUPP)
+    part = FileSlice(RealFile(str(path)), 0, length)
+    with RunningServer(lambda received, peer: [length.to_bytes(4, "big"), part]) as running:
+        client = running.connect()
+        for _ in range(3):
+            client.send(frame(b"?"))
+            assert client.receive() == CONTENT[:length]
+        assert len(probes) == 1
+        assert running.settled().metrics.cold_reads == 0
 
 
 @pytest.mark.parametrize("length", [10_000, 3 * MEGABYTE])

@@ -10,7 +10,7 @@ from ottla.core.exchange import Deferred
 from ottla.net.acceptor import BindError
 from ottla.net.connection import Connection
 from ottla.net.limits import NetworkLimits
-from ottla.net.listeners import Endpoint
+from ottla.core.config.listeners import Listener
 
 from .harness import WAIT_S, Client, RunningServer, echo, frame
 
@@ -30,13 +30,13 @@ def test_several_listeners_are_served_and_a_handler_knows_which() -> None:
         return frame(f"{peer.listener_name} {peer.address}".encode())
 
     with RunningServer(name_of) as running:
-        more = [Endpoint("OTHER", "PLAINTEXT", "localhost", 0), Endpoint("ALL", "PLAINTEXT", "", 0)]
+        more = [Listener("OTHER", "localhost", 0), Listener("ALL", "", 0)]
         bound = running.call(lambda: running.server.bind(more))
-        assert [endpoint.listener_name for endpoint in bound] == ["PLAINTEXT", "OTHER", "ALL"]
+        assert [listener.name for listener in bound] == ["PLAINTEXT", "OTHER", "ALL"]
         running.call(running.server.start_accepting)
-        for endpoint in bound:
-            client = Client(endpoint.port)
-            assert client.ask(b"?") == f"{endpoint.listener_name} 127.0.0.1".encode()
+        for listener in bound:
+            client = Client(listener.port)
+            assert client.ask(b"?") == f"{listener.name} 127.0.0.1".encode()
             client.close()
 
 
@@ -44,10 +44,10 @@ def test_port_that_is_taken_is_named_and_nothing_stays_bound() -> None:
     taken = socket.create_server(("127.0.0.1", 0))
     port = taken.getsockname()[1]
     with taken, RunningServer(echo) as running:
-        endpoints = [Endpoint("A", "PLAINTEXT", "127.0.0.1", 0), Endpoint("B", "PLAINTEXT", "127.0.0.1", port)]
+        listeners = [Listener("A", "127.0.0.1", 0), Listener("B", "127.0.0.1", port)]
         with pytest.raises(BindError, match=f"B://127.0.0.1:{port}: can't listen there"):
-            running.server.bind(endpoints)
-        assert running.server.endpoints == ()
+            running.server.bind(listeners)
+        assert running.server.listeners == ()
 
 
 @pytest.mark.parametrize("size", [1, 4096, 4097, 8188, 8192, 131_072, 1_000_003, 20_000_000])

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from ottla.core.errors import StorageError
+
 Done = Callable[[Any, BaseException | None], None]
 
 
@@ -21,7 +23,7 @@ class HandBackground:
         work, on_done = self.waiting.pop(0)
         try:
             self.started.append((work(), None, on_done))
-        except Exception as error:
+        except (OSError, StorageError) as error:
             self.started.append((None, error, on_done))
 
     def report(self) -> None:

@@ -98,6 +98,14 @@ def test_unchanged_history_is_not_written_again(disk: SimulatedDisk, epochs: Lea
     assert disk.counts["write_atomically"] == 1
 
 
+def test_copy_is_written_while_the_original_goes_on(disk: SimulatedDisk, epochs: LeaderEpochs) -> None:
+    copied = epochs.copy()
+    epochs.assign(9, 90)
+    copied.write()
+    assert disk.read("/d/leader-epoch-checkpoint") == b"0\n3\n1 0\n3 10\n5 20\n"
+    assert epochs.is_dirty
+
+
 def test_failed_write_is_done_again(disk: SimulatedDisk, epochs: LeaderEpochs) -> None:
     disk.fail_next("rename", errno.EIO)
     with pytest.raises(OSError):

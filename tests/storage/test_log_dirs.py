@@ -143,7 +143,12 @@ def test_directory_of_another_broker_or_cluster_is_refused(disk: SimulatedDisk) 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"version=1\nnode.id=1\ncluster.id=a\n", b"version=0\nbroker.id=x\ncluster.id=a\n", b"version=0\nbroker.id=1\n"],
+    [
+        b"",
+        b"version=1\nnode.id=1\ncluster.id=a\n",
+        b"version=0\nbroker.id=x\ncluster.id=a\n",
+        b"version=0\nbroker.id=1\n",
+    ],
 )
 def test_unreadable_meta_properties_are_refused(disk: SimulatedDisk, data: bytes) -> None:
     disk.write_atomically("/d/meta.properties", data)

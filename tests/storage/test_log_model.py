@@ -30,13 +30,12 @@ class LogAgainstList(RuleBasedStateMachine):
         self.start_offset = self.end_offset = 0
         self.now_ms = NOW_MS
         self.epoch = 0
-        self.sequence = 0
-        self.last_batch: tuple[int, int, bytes] | None = None  # sequence, offset, value
+        self.idempotent: list[tuple[int, bytes]] = []  # offset and value, by sequence
 
     @rule(count=st.integers(1, 4), size=st.sampled_from((1, 40, 70)), time_ms=st.integers(-50, 50))
     def append(self, count: int, size: int, time_ms: int) -> None:
         self.now_ms += 1
-        values = [b"%d" % (self.end_offset + number) * size for number in range(count)][: 250 // size + 1]
+        values = [(b"%d" % (self.end_offset + number) * size)[:size] for number in range(count)]
         info = append(
             self.log, *values, now_ms=self.now_ms, timestamp_ms=self.now_ms + time_ms, leader_epoch=self.epoch
         )
@@ -59,22 +58,22 @@ class LogAgainstList(RuleBasedStateMachine):
     @rule()
     def append_idempotent(self) -> None:
         value = b"i%d" % self.end_offset
-        info = self.log.append_as_leader(self._idempotent(self.sequence, value), leader_epoch=self.epoch, now_ms=NOW_MS)
+        sequence = len(self.idempotent)
+        info = self.log.append_as_leader(self._idempotent(sequence, value), leader_epoch=self.epoch, now_ms=NOW_MS)
         assert (info.error_code, info.is_duplicate, info.first_offset) == (0, False, self.end_offset)
         self.records[self.end_offset] = (value, self.now_ms)
-        self.last_batch = (self.sequence, self.end_offset, value)
-        self.sequence += 1
+        self.idempotent.append((self.end_offset, value))
         self.end_offset += 1
 
     def _idempotent(self, sequence: int, value: bytes) -> memoryview:
         return batch(value, timestamp_ms=self.now_ms, producer_id=7, producer_epoch=0, base_sequence=sequence)
 
-    @precondition(lambda self: self.last_batch is not None)
+    @precondition(lambda self: self.idempotent)
     @rule()
     def retry(self) -> None:
-        assert self.last_batch is not None
-        sequence, offset, value = self.last_batch
-        info = self.log.append_as_leader(self._idempotent(sequence, value), leader_epoch=self.epoch, now_ms=NOW_MS)
+        offset, value = self.idempotent[-1]
+        records = self._idempotent(len(self.idempotent) - 1, value)
+        info = self.log.append_as_leader(records, leader_epoch=self.epoch, now_ms=NOW_MS)
         assert (info.is_duplicate, info.first_offset) == (True, offset)
 
     @rule()
@@ -95,12 +94,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.start_offset = min(self.start_offset, self.end_offset)
         self.records = {at: record for at, record in self.records.items() if at < self.end_offset}
         self.epoch += 1
-        if self.last_batch is not None and self.last_batch[1] >= self.end_offset:
-            self.last_batch = None
-            self.sequence = 0
-            self.log.truncate_fully_and_start_at(self.end_offset, now_ms=self.now_ms)
-            self.start_offset = self.end_offset
-            self.records.clear()
+        self.idempotent = [sent for sent in self.idempotent if sent[0] < self.end_offset]
 
     @rule(data=st.data())
     def delete_records(self, data: st.DataObject) -> None:

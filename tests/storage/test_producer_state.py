@@ -171,8 +171,16 @@ def test_corrupt_only_snapshot_means_replay_from_the_start_even_after_a_clean_st
     log.state.take_final_snapshot(3)
     disk.corrupt("/d/00000000000000000003.snapshot", 3)
     after = _state(disk, 3)
-    assert after.load(log_start_offset=1, log_end_offset=3, now_ms=2000, is_clean=True) == 1
+    assert after.load(log_start_offset=1, log_end_offset=3, now_ms=2000, is_clean=True) == 0
     assert len(after) == 0
+
+
+def test_snapshot_below_the_log_start_is_left_out(disk: SimulatedDisk, log: _Harness) -> None:
+    log.produce(0, 3)
+    log.state.take_snapshot(3, durable=True)
+    after = _state(disk, 3)
+    assert after.load(log_start_offset=5, log_end_offset=8, now_ms=2000, is_clean=False) == 0
+    assert after.check(7, 0, 8, 8) is None
 
 
 def test_snapshot_beyond_the_log_end_is_removed(disk: SimulatedDisk, log: _Harness) -> None:
@@ -240,15 +248,7 @@ def test_torn_snapshot_of_a_roll_is_left_out_after_a_crash() -> None:
 def test_snapshot_bytes_are_kafkas_version_1() -> None:
     data = encode_snapshot([SnapshotEntry(4000, 2, 9, 99, 4, 1_700_000_000_000, -1, -1)])
     body = bytes.fromhex(
-        "00000001"
-        "0000000000000fa0"
-        "0002"
-        "00000009"
-        "0000000000000063"
-        "00000004"
-        "0000018bcfe56800"
-        "ffffffff"
-        "ffffffffffffffff"
+        "000000010000000000000fa00002000000090000000000000063000000040000018bcfe56800ffffffffffffffffffffffff"
     )
     assert data == b"\x00\x01" + google_crc32c.value(body).to_bytes(4, "big") + body
 

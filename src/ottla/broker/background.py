@@ -15,6 +15,8 @@ class ThreadBackground:
 
     def submit(self, work: Callable[[], Any], on_done: Callable[[Any, BaseException | None], None]) -> None:
         def report(future: "Future[Any]") -> None:
+            if future.cancelled():
+                return  # dropped by `close` before it started: nobody waits for the result
             error = future.exception()
             result = None if error is not None else future.result()
             try:

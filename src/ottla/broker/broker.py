@@ -7,6 +7,7 @@ undoing on one stack: a failure on the way and a clean stop both unwind it.
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -34,8 +35,9 @@ from ottla.core.clock import wall_clock_ms
 from ottla.core.cluster import BrokerEndpoint, BrokerInfo, TopicImage
 from ottla.core.config.config import BrokerConfig, TopicConfig
 from ottla.core.config.definition import ConfigError
+from ottla.core.config.listeners import Listener
+from ottla.core.errors import StorageError
 from ottla.core.types import TopicPartition
-from ottla.net.listeners import Endpoint
 from ottla.net.open_file_limit import raise_open_file_limit
 from ottla.net.server import Server
 from ottla.purgatory.purgatory import Purgatory
@@ -83,6 +85,7 @@ class Broker:
         self.address = ""
         self.state = BrokerState.NOT_RUNNING
         self.failed = asyncio.Event()
+        self._waiting: Waiting | None = None
 
     async def start(self) -> None:
         """Serve clients when this returns; raises StartFailed with everything stopped again."""
@@ -113,11 +116,11 @@ class Broker:
         self.cluster_id = await join.cluster_id()
         images = await self._load_tree()
         await self._open_logs(images)
-        endpoints = self._bind()
+        bound = self._bind()
         self._make_replicas(images)
         await self._become_controller(images)
         self._make_handlers()
-        await self._register(join, endpoints)
+        await self._register(join, bound)
         self._start_housekeeping()
         self._server.start_accepting()
 
@@ -163,9 +166,11 @@ class Broker:
         def load() -> list[str]:
             threads = config.get_int("num.recovery.threads.per.data.dir") * len(config.log_dirs)
             with ThreadPoolExecutor(threads, "ottla-recovery") as pool:
-                return self._log_manager.load(
+                notes = self._log_manager.load(
                     self._clock(), config_of=lambda topic: configs.get(topic, defaults), run_all=pool.map
                 )
+            self._flush_recovered()
+            return notes
 
         notes = await self._loop.run_in_executor(None, load)
         for note in notes:
@@ -178,26 +183,35 @@ class Broker:
             on_failed=self._log_manager.fail_log,
         )
 
+    def _flush_recovered(self) -> None:
+        """What recovery kept may have been acknowledged and read: it has to count again before anybody asks."""
+        for log in self._log_manager.logs():
+            if log.unflushed_messages >= log.config.flush_messages:
+                try:
+                    job = log.start_flush()
+                    if job is not None:
+                        job.run()
+                        log.finish_flush(job, now_ms=self._clock())
+                except StorageError as error:
+                    self._log_manager.fail_log(log, error)
+
     async def _close_logs(self) -> None:
         """Wait for the fsyncs under way, then flush and close everything on a thread."""
         await self._loop.run_in_executor(None, self._background.close)
         await self._loop.run_in_executor(None, lambda: self._log_manager.shutdown(self._clock()))
 
-    def _bind(self) -> tuple[Endpoint, ...]:
+    def _bind(self) -> tuple[Listener, ...]:
         limits = network_limits_of(self._config)
         self._dispatcher = Dispatcher(self._clock)
         self._server = Server(self._loop, self._dispatcher, limits, self._background.executor)
         self._started.push_async_callback(self._stop_server)
-        listeners = [
-            Endpoint(listener.name, listener.security_protocol, listener.host, listener.port)
-            for listener in self._config.listeners()
-        ]
-        bound = self._server.bind(listeners)
+        bound = self._server.bind(self._config.listeners())
         self.address = f"{bound[0].host or '127.0.0.1'}:{bound[0].port}"
         return bound
 
     async def _stop_server(self) -> None:
-        self._waiting.fetches.force_complete_all()  # a long poll would hold the stop for as long as it waits
+        if self._waiting is not None:  # not yet, when the start failed before there were any
+            self._waiting.fetches.force_complete_all()  # a long poll would hold the stop for as long as it waits
         stopped = self._loop.create_future()
         self._server.stop(drain_ms=_DRAIN_MS, on_stopped=lambda: stopped.set_result(None))
         await stopped
@@ -278,14 +292,14 @@ class Broker:
             random=SystemRandom(),
         )
 
-    async def _register(self, join: ClusterJoin, bound: tuple[Endpoint, ...]) -> None:
+    async def _register(self, join: ClusterJoin, bound: tuple[Listener, ...]) -> None:
         endpoints = self._advertised(bound)
         self._cache.put_brokers([BrokerInfo(self.broker_id, endpoints, self._config.get_optional_str("broker.rack"))])
         await join.register(
             self.broker_id,
             paths.BrokerRegistration(
                 endpoints=tuple(f"{entry.listener_name}://{entry.host}:{entry.port}" for entry in endpoints),
-                listener_security_protocol_map={entry.listener_name: entry.security_protocol for entry in bound},
+                listener_security_protocol_map={listener.name: listener.security_protocol for listener in bound},
                 timestamp_ms=self._clock(),
                 rack=self._config.get_optional_str("broker.rack"),
                 host=endpoints[0].host,
@@ -295,11 +309,11 @@ class Broker:
         is_controller = self._cache.controller_id == self.broker_id
         self.state = BrokerState.RUNNING_AS_CONTROLLER if is_controller else BrokerState.RUNNING
 
-    def _advertised(self, bound: tuple[Endpoint, ...]) -> tuple[BrokerEndpoint, ...]:
+    def _advertised(self, bound: tuple[Listener, ...]) -> tuple[BrokerEndpoint, ...]:
         """What clients are told, with the ports that the kernel chose."""
-        ports = {endpoint.listener_name: endpoint.port for endpoint in bound}
+        ports = {listener.name: listener.port for listener in bound}
         return tuple(
-            BrokerEndpoint(listener.name, listener.host or "127.0.0.1", listener.port or ports[listener.name])
+            BrokerEndpoint(listener.name, listener.host or socket.gethostname(), listener.port or ports[listener.name])
             for listener in self._config.advertised_listeners()
         )
 

@@ -61,7 +61,9 @@ class Housekeeping:
             ("producer.id.expiration.check.interval.ms", self._expire_producers),
             ("ottla.log.scrub.interval.ms", self._begin_scrub),
         ):
-            self._tasks.append(self._timers.every(self._config.get_int(key), work))
+            interval_ms = self._config.get_int(key)
+            if interval_ms > 0:  # -1 turns it off, where the key allows that
+                self._tasks.append(self._timers.every(interval_ms, work))
         self._tasks.append(self._timers.every(_REMOVAL_INTERVAL_MS, self._remove_due))
 
     def stop(self) -> None:

@@ -35,18 +35,23 @@ def needs_preparation(records: memoryview | ProduceFault, config: LogConfig) -> 
 def prepare(
     records: memoryview | None, config: LogConfig | None, *, produce_version: int, now_ms: TimestampMs
 ) -> memoryview | ProduceFault | None:
-    """Check a batch as it was sent, then bring it to the form that its topic wants."""
-    if records is None or config is None or not needs_preparation(records, config):
+    """Check a batch as it was sent, then bring it to the form that its topic wants.
+
+    All batches of a request come here as soon as one of them has to: the log takes each for checked afterwards.
+    """
+    if records is None or config is None:
         return records
     header = check_produced(records, config.produce_limits, produce_version=produce_version, now_ms=now_ms)
     if isinstance(header, ProduceFault):
         return header
-    if config.compact:
-        fault = check_records_deeply(records, header, requires_keys=True, max_bytes=_WALKED_MAX_BYTES)
+    codec = codec_of_topic(config.compression_type)
+    keeps_codec = codec is None or codec == header.compression
+    if config.compact or not keeps_codec:
+        # Before a re-compression too: its new checksum would make records that don't add up look sound.
+        fault = check_records_deeply(records, header, requires_keys=config.compact, max_bytes=_WALKED_MAX_BYTES)
         if fault is not None:
             return fault
-    codec = codec_of_topic(config.compression_type)
-    if codec is None or codec == header.compression:
+    if codec is None or keeps_codec:
         return records
     try:
         return memoryview(recompress(records, codec=codec, level=config.level_of(codec)))

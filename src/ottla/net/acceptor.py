@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.net.connection_quota import ConnectionQuota
 from ottla.net.environment import Environment
 from ottla.net.limits import NetworkLimits
-from ottla.net.listeners import Endpoint
+from ottla.core.config.listeners import Listener
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
@@ -28,18 +28,18 @@ class BindError(OSError):
 class Acceptor:
     """One listener. Owned by the server; life: bind, start, stop (which closes the listening socket)."""
 
-    __slots__ = ("_environment", "_is_accepting", "_on_accepted", "_quota", "_socket", "_timer", "endpoint")
+    __slots__ = ("_environment", "_is_accepting", "_on_accepted", "_quota", "_socket", "_timer", "listener")
 
     def __init__(
-        self, environment: Environment, endpoint: Endpoint, quota: ConnectionQuota, on_accepted: OnAccepted
+        self, environment: Environment, listener: Listener, quota: ConnectionQuota, on_accepted: OnAccepted
     ) -> None:
         self._environment = environment
         self._quota = quota
         self._on_accepted = on_accepted
         self._is_accepting = False
         self._timer: TimerHandle | None = None
-        self._socket = _listen(endpoint, environment.limits)
-        self.endpoint = endpoint._replace(port=self._socket.getsockname()[1])  # as bound
+        self._socket = _listen(listener, environment.limits)
+        self.listener = listener._replace(port=self._socket.getsockname()[1])  # as bound
 
     def start(self) -> None:
         if not self._is_accepting:
@@ -86,7 +86,7 @@ class Acceptor:
                     # The socket stays readable: without a pause the loop would spin and serve nobody.
                     environment.metrics.count_refused("open files")
                     environment.log.info(
-                        "%s: accepting paused: %s; raise the limit of open files", self.endpoint, error
+                        "%s: accepting paused: %s; raise the limit of open files", self.listener, error
                     )
                     self._pause_for(_OUT_OF_DESCRIPTORS_PAUSE_S)
                     return
@@ -110,26 +110,26 @@ class Acceptor:
             accepted.close()
             return
         environment.metrics.accepted += 1
-        self._on_accepted(accepted, address, self.endpoint.listener_name)
+        self._on_accepted(accepted, address, self.listener.name)
 
 
-def _listen(endpoint: Endpoint, limits: NetworkLimits) -> socket.socket:
+def _listen(listener: Listener, limits: NetworkLimits) -> socket.socket:
     try:
-        if not endpoint.host and socket.has_dualstack_ipv6():
+        if not listener.host and socket.has_dualstack_ipv6():
             # Every interface, of both families, on one socket.
             bound = _open(socket.AF_INET6)
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-            address: tuple[str, int] | tuple[str, int, int, int] = ("::", endpoint.port)
+            address: tuple[str, int] | tuple[str, int, int, int] = ("::", listener.port)
         else:
             found = socket.getaddrinfo(
-                endpoint.host or "0.0.0.0", endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+                listener.host or "0.0.0.0", listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
             # IPv4 first, as Java has it: `localhost` has to be where clients look for it.
             found.sort(key=lambda entry: entry[0] != socket.AF_INET)
             bound = _open(found[0][0])
             address = found[0][4]  # type: ignore[assignment]  # typeshed's third form is for builds without IPv6
     except OSError as error:
-        raise BindError(f"{endpoint}: {error}; check the host in listeners") from error
+        raise BindError(f"{listener}: {error}; check the host in listeners") from error
     try:
         # On the listening socket: accepted ones inherit them, and the window scale is fixed before accept returns.
         if limits.socket_send_buffer_bytes > 0:
@@ -141,7 +141,7 @@ def _listen(endpoint: Endpoint, limits: NetworkLimits) -> socket.socket:
         bound.setblocking(False)
     except OSError as error:
         bound.close()
-        raise BindError(f"{endpoint}: can't listen there: {error.strerror}; choose another host or port") from error
+        raise BindError(f"{listener}: can't listen there: {error.strerror}; choose another host or port") from error
     return bound
 
 

@@ -51,6 +51,7 @@ class Connection:
         "_pause",
         "_sip",
         "_socket",
+        "__weakref__",
         "address",
         "client_software",
         "fd",
@@ -424,6 +425,7 @@ class Connection:
         environment.forget(self)
         self._held = None
         for deferred in self._order.close():
+            deferred.on_complete = None  # whoever keeps it a while longer doesn't keep this connection with it
             try:
                 deferred.abandon()
             except Exception:  # noqa: BLE001

@@ -19,6 +19,12 @@ class ConnectionQuota:
         self._tokens = float(self._rate)  # one second's worth may come at once
         self._refilled_at_s: float | None = None
 
+    def update_limits(self, limits: NetworkLimits) -> None:
+        """From now on these hold; whoever is connected stays."""
+        self._limits = limits
+        self._rate = limits.max_connection_creation_rate
+        self._tokens = min(self._tokens, float(self._rate))
+
     def wait_s(self, now_s: float) -> float:
         """0 when the rate allows one more connection (which counts as used), else how long to stop accepting."""
         rate = max(self._rate, 1)

@@ -44,17 +44,3 @@ class NetworkLimits(NamedTuple):
     def in_flight_max_bytes(self) -> int:
         wanted = self.queued_max_request_bytes
         return wanted if wanted > 0 else DEFAULT_IN_FLIGHT_MAX_BYTES
-
-
-def parse_per_ip_overrides(text: str) -> dict[str, int]:
-    """Read `max.connections.per.ip.overrides`, `address:count,…`; the last colon parts an entry, also with IPv6."""
-    overrides: dict[str, int] = {}
-    for entry in filter(None, (piece.strip() for piece in text.split(","))):
-        address, colon, count = entry.rpartition(":")
-        address = address.strip().removeprefix("[").removesuffix("]")
-        if not colon or not address or not count.strip().isdecimal():
-            raise ValueError(
-                f"max.connections.per.ip.overrides: {entry!r} is not address:count; write e.g. 127.0.0.1:200"
-            )
-        overrides[address] = int(count)
-    return overrides

@@ -16,7 +16,7 @@ from ottla.net.connection_quota import ConnectionQuota
 from ottla.net.environment import Environment
 from ottla.net.expiry import Expiry
 from ottla.net.limits import NetworkLimits
-from ottla.net.listeners import Endpoint
+from ottla.core.config.listeners import Listener
 from ottla.net.metrics import NetworkMetrics
 
 if TYPE_CHECKING:
@@ -54,23 +54,27 @@ class Server:
         return self._environment.pool.retained_bytes
 
     @property
-    def endpoints(self) -> tuple[Endpoint, ...]:
+    def listeners(self) -> tuple[Listener, ...]:
         """The listeners as bound: with the ports that the kernel chose."""
-        return tuple(acceptor.endpoint for acceptor in self._acceptors)
+        return tuple(acceptor.listener for acceptor in self._acceptors)
 
-    def bind(self, listeners: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
+    def bind(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
         """Bind and listen; clients can connect but nobody is accepted yet. All or none; raises BindError."""
         try:
-            for endpoint in listeners:
-                self._acceptors.append(Acceptor(self._environment, endpoint, self._quota, self._on_accepted))
+            for listener in listeners:
+                self._acceptors.append(Acceptor(self._environment, listener, self._quota, self._on_accepted))
         except OSError:
             self._stop_accepting()
             raise
-        return self.endpoints
+        return self.listeners
 
     def start_accepting(self) -> None:
         for acceptor in self._acceptors:
             acceptor.start()
+
+    def update_connection_limits(self, limits: NetworkLimits) -> None:
+        """Take over the limits that may change while running: connections per broker, per address, per second."""
+        self._quota.update_limits(limits)
 
     def stop(self, *, drain_ms: int, on_stopped: Callable[[], None]) -> None:
         """Accept nobody, start no request, answer those that were started for at most `drain_ms`, then close all.

@@ -77,7 +77,7 @@ class Log(AppendLog):
         """
         if offset >= self.log_end_offset:
             return []
-        if offset < self._segments.segments[0].base_offset:
+        if offset < self._segments.first_base_offset:
             return self.truncate_fully_and_start_at(offset, now_ms=now_ms)
         self._generation += 1
         self._has_changed = True
@@ -106,7 +106,7 @@ class Log(AppendLog):
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.leader_epochs.truncate_from_end(end_offset)
         replay_from = self.producer_state.truncate_and_reload(
-            log_start_offset=self.log_start_offset, log_end_offset=end_offset, now_ms=now_ms
+            log_start_offset=self._segments.first_base_offset, log_end_offset=end_offset, now_ms=now_ms
         )
         self.replay_producers(replay_from)
 

@@ -128,8 +128,12 @@ class _Loading:
         )
         if len(self.snapshot_offsets) > 2:
             producer_state.remove_stray_snapshots(segment.base_offset for segment in self.segments)
+        # From what is in the files, be it below the log's start: a producer may go on from a record that was deleted.
         replay_from = producer_state.load(
-            log_start_offset=log_start_offset, log_end_offset=end_offset, now_ms=self.now_ms, is_clean=was_clean
+            log_start_offset=segment_list.first_base_offset,
+            log_end_offset=end_offset,
+            now_ms=self.now_ms,
+            is_clean=was_clean,
         )
         # A broken header in an old segment must not keep the log from its use: readers find it, and so does the scrub.
         with suppress(CorruptBatch):

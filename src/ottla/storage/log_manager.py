@@ -4,25 +4,18 @@ A directory that fails goes offline with its logs and stays so until the broker 
 Owned by the event loop; what blocks goes to the background where one is given. It decides nothing about replication.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from os import urandom
 from os.path import dirname
-from typing import TypeAlias, TypeVar
 from zlib import crc32
 
 from ottla.core.clock import Background
 from ottla.core.disk import Disk
 from ottla.core.errors import StorageError
 from ottla.core.types import Offset, TimestampMs, TopicPartition
-from ottla.storage.checkpoints import (
-    HIGH_WATERMARK_FILE,
-    LOG_START_OFFSET_FILE,
-    RECOVERY_POINT_FILE,
-    MalformedCheckpoint,
-    read_offsets,
-    write_offsets,
-)
+from ottla.storage.checkpointed_logs import CheckpointedLogs
+from ottla.storage.checkpoints import RECOVERY_POINT_FILE, MalformedCheckpoint
 from ottla.storage.delayed_removal import DelayedRemoval, remove_now
 from ottla.storage.dir_loading import DirPlan, Loader, LoadTask, RunAll, plan_log_dir
 from ottla.storage.log import Log
@@ -35,14 +28,10 @@ from ottla.storage.log_dirs import (
     write_clean_shutdown_marker,
 )
 from ottla.storage.log_loading import load_log
-from ottla.storage.logs_by_dir import LogsByDir, directory_of, topic_partition_of
+from ottla.storage.logs_by_dir import directory_of
 from ottla.storage.meta_properties import MetaProperties, claim_log_dir
 from ottla.storage.open_files import OpenFiles
-from ottla.storage.partition_metadata import PARTITION_METADATA_FILE, read_topic_id, write_topic_id
-
-_Result = TypeVar("_Result")
-
-_OffsetOf: TypeAlias = Callable[[Log], Offset | None]
+from ottla.storage.partition_metadata import PARTITION_METADATA_FILE, read_topic_id, sync_topic_ids, write_topic_id
 
 _LANES = 4
 _ONE_DAY_MS = 24 * 3600 * 1000
@@ -52,7 +41,7 @@ class DuplicateLog(Exception):
     """Two folders claim to be the same partition; a person has to say which one is right."""
 
 
-class LogManager(LogsByDir):
+class LogManager(CheckpointedLogs):
     """The owner of every `Log`. Call `open`, then `load`, and `shutdown` at the end."""
 
     def __init__(
@@ -65,14 +54,12 @@ class LogManager(LogsByDir):
         producer_expiration_ms: int = _ONE_DAY_MS,
         open_files_max: int = 2000,
     ) -> None:
-        super().__init__(directories, on_dir_failed=on_dir_failed)
-        self._disk = disk
-        self._background = background
+        super().__init__(disk, directories, on_dir_failed=on_dir_failed, background=background)
         self._producer_expiration_ms = producer_expiration_ms
         self._locks: list[LogDirLock] = []
         self._lanes = [OpenFiles(disk, files_max=open_files_max // _LANES) for _ in range(_LANES)]
         self._removal = DelayedRemoval()
-        self._being_written: dict[str, bool] = {}  # checkpoint -> whether it is wanted once more
+        self._unsynced_topic_ids: dict[str, list[str]] = {}  # by directory: folders with a new file
 
     # Starting
 
@@ -149,14 +136,6 @@ class LogManager(LogsByDir):
         plans = self._over_directories(lambda directory: plan_log_dir(self._disk, directory, contents[directory]))
         return [plan for _, plan in plans]
 
-    def _over_directories(self, work: Callable[[str], _Result]) -> Iterator[tuple[str, _Result]]:
-        """Do something in each directory that works; one where it fails goes offline."""
-        for directory in self.online_directories:
-            try:
-                yield directory, work(directory)
-            except OSError as error:
-                self.fail_dir(directory, str(error))
-
     def _lane_number(self, topic_partition: TopicPartition) -> int:
         return crc32(str(topic_partition).encode()) % len(self._lanes)
 
@@ -173,7 +152,7 @@ class LogManager(LogsByDir):
     ) -> list[Log]:
         """Make the logs of one topic. Their folders are durable afterwards, by one fsync for each directory.
 
-        The file with the topic id is not fsynced: a start that finds it torn takes the id from the cluster again.
+        The file with the topic id becomes so with the next checkpoint: a start that finds it torn has no id for it.
         """
         logs = []
         touched = set()
@@ -198,7 +177,7 @@ class LogManager(LogsByDir):
             path = f"{directory}/{topic_partition}"
             try:
                 self._disk.make_dirs(path)
-                write_topic_id(self._disk, path, topic_id)
+                self._write_topic_id(path, topic_id)
                 log = load_log(
                     self._lanes[self._lane_number(topic_partition)],
                     path,
@@ -217,6 +196,10 @@ class LogManager(LogsByDir):
             return directory, log
         raise StorageError(f"{topic_partition}: no log directory is online")
 
+    def _write_topic_id(self, path: str, topic_id: bytes) -> None:
+        write_topic_id(self._disk, path, topic_id)
+        self._unsynced_topic_ids.setdefault(path.rpartition("/")[0], []).append(path)
+
     def topic_id_of(self, topic_partition: TopicPartition) -> bytes | None:
         """What the partition's folder says; None when it says nothing that can be believed."""
         log = self._logs[topic_partition]
@@ -234,7 +217,7 @@ class LogManager(LogsByDir):
         """Give an id to a folder that lost its file."""
         log = self._logs[topic_partition]
         try:
-            write_topic_id(self._disk, log.directory, topic_id)
+            self._write_topic_id(log.directory, topic_id)
         except OSError as error:
             self.fail_dir(directory_of(log), f"{topic_partition}: {error}")
 
@@ -250,22 +233,33 @@ class LogManager(LogsByDir):
             log.producer_state.set_expiration_ms(expiration_ms)
 
     def delete_log(self, topic_partition: TopicPartition, now_ms: TimestampMs) -> None:
-        """The partition is gone at once; its folder keeps a name that says so until `file.delete.delay.ms` is over."""
-        log = self._logs.pop(topic_partition, None)
-        self._offline_partitions.discard(topic_partition)
-        if log is None:
-            return
-        directory = directory_of(log)
-        self._online[directory].pop(topic_partition, None)
-        doomed = f"{directory}/{name_for_deletion(topic_partition, urandom(16).hex())}"
-        try:
-            self._forget_open_files(topic_partition, log)
-            self._disk.rename(log.directory, doomed)
-            self._disk.fsync_dir(directory)
-        except OSError as error:
-            self.fail_dir(directory, f"{topic_partition}: {error}")
-            return
-        self._removal.add(doomed, directory=directory, due_ms=now_ms + log.config.file_delete_delay_ms)
+        """See `delete_logs`."""
+        self.delete_logs([topic_partition], now_ms)
+
+    def delete_logs(self, topic_partitions: Iterable[TopicPartition], now_ms: TimestampMs) -> None:
+        """Partitions are gone at once; their folders keep names that say so until `file.delete.delay.ms` is over."""
+        touched = set()
+        for topic_partition in topic_partitions:
+            log = self._logs.pop(topic_partition, None)
+            self._offline_partitions.discard(topic_partition)
+            if log is None:
+                continue
+            directory = directory_of(log)
+            self._online[directory].pop(topic_partition, None)
+            doomed = f"{directory}/{name_for_deletion(topic_partition, urandom(16).hex())}"
+            try:
+                self._forget_open_files(topic_partition, log)
+                self._disk.rename(log.directory, doomed)
+            except OSError as error:
+                self.fail_dir(directory, f"{topic_partition}: {error}")
+                continue
+            touched.add(directory)
+            self._removal.add(doomed, directory=directory, due_ms=now_ms + log.config.file_delete_delay_ms)
+        for directory in touched:
+            try:
+                self._disk.fsync_dir(directory)
+            except OSError as error:
+                self.fail_dir(directory, str(error))
 
     def _forget_open_files(self, topic_partition: TopicPartition, log: Log) -> None:
         # A topic that is made again under the same name must not meet the descriptors of the old one.
@@ -316,74 +310,13 @@ class LogManager(LogsByDir):
             if directory in self._online:
                 self._run(directory, partial(remove_now, self._disk, path))
 
-    # Checkpoints
-
     def checkpoint_recovery_points(self) -> None:
-        """Say how far each log is durable: recovery after a crash begins there."""
-        self._checkpoint(RECOVERY_POINT_FILE, lambda log: log.recovery_point)
-
-    def checkpoint_log_start_offsets(self) -> None:
-        """Say where logs start that start within a segment (delete-records)."""
-        self._checkpoint(LOG_START_OFFSET_FILE, lambda log: log.log_start_offset or None)
-
-    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
-        """For replication: how far each partition was committed."""
-        self._checkpoint(HIGH_WATERMARK_FILE, lambda log: high_watermarks.get(topic_partition_of(log)))
-
-    def read_high_watermarks(self) -> tuple[dict[TopicPartition, Offset], list[str]]:
-        """Those of the last checkpoint, and notes. A partition that is not named starts at its log start offset."""
-        high_watermarks: dict[TopicPartition, Offset] = {}
-        notes = []
+        """Say how far each log is durable; new topic ids become durable with it."""
         for directory in self.online_directories:
-            try:
-                high_watermarks |= read_offsets(self._disk, f"{directory}/{HIGH_WATERMARK_FILE}")
-            except MalformedCheckpoint as error:
-                notes.append(f"{error}; its partitions start at their log start offsets")
-            except OSError as error:
-                self.fail_dir(directory, str(error))
-        return high_watermarks, notes
-
-    def _checkpoint(self, file_name: str, offset_of: _OffsetOf) -> None:
-        for directory in self.online_directories:
-            self._checkpoint_dir(directory, file_name, offset_of)
-
-    def _checkpoint_dir(self, directory: str, file_name: str, offset_of: _OffsetOf) -> None:
-        path = f"{directory}/{file_name}"
-        if path in self._being_written:
-            self._being_written[path] = True
-            return
-        offsets = dict(self._offsets_in(directory, offset_of))
-        self._being_written[path] = False
-
-        def after() -> None:
-            if self._being_written.pop(path) and directory in self._online:
-                self._checkpoint_dir(directory, file_name, offset_of)
-
-        self._run(directory, partial(write_offsets, self._disk, path, offsets), after)
-
-    def _offsets_in(self, directory: str, offset_of: _OffsetOf) -> Iterator[tuple[TopicPartition, Offset]]:
-        for topic_partition in self._online[directory]:
-            offset = offset_of(self._logs[topic_partition])
-            if offset is not None:
-                yield topic_partition, offset
-
-    def _run(self, directory: str, work: Callable[[], None], after: Callable[[], None] = lambda: None) -> None:
-        def on_done(_: object, error: BaseException | None) -> None:
-            after()
-            if isinstance(error, OSError):
-                self.fail_dir(directory, str(error))
-            elif error is not None:
-                raise error
-
-        if self._background is not None:
-            self._background.submit(work, on_done)
-            return
-        try:
-            work()
-        except OSError as error:
-            on_done(None, error)
-        else:
-            on_done(None, None)
+            folders = self._unsynced_topic_ids.pop(directory, None)
+            if folders:
+                self._run(directory, partial(sync_topic_ids, self._disk, folders))
+        super().checkpoint_recovery_points()
 
     # Stopping
 
@@ -394,8 +327,7 @@ class LogManager(LogsByDir):
 
         Nothing may run in the background any more. A directory that fails on the way gets no marker.
         """
-        self._background = None
-        self._being_written.clear()
+        self._end_background()
         lanes: list[list[Log]] = [[] for _ in self._lanes]
         for topic_partition, log in self._logs.items():
             lanes[self._lane_number(topic_partition)].append(log)

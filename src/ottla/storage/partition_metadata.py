@@ -5,6 +5,7 @@ It tells a partition from one of a topic that had the same name and was deleted.
 
 from binascii import Error as BinasciiError
 from binascii import a2b_base64, b2a_base64
+from collections.abc import Iterable
 
 from ottla.core.disk import Disk
 from ottla.storage.checkpoints import MalformedCheckpoint
@@ -56,10 +57,23 @@ def read_topic_id(disk: Disk, directory: str) -> bytes:
 
 
 def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
-    """Not fsynced: a start that finds the file torn takes the id from the cluster again."""
+    """Not durable before `sync_topic_ids`, so that a topic of a thousand partitions is made in no time."""
     file = disk.open_append(f"{directory}/{PARTITION_METADATA_FILE}")
     try:
         file.truncate(0)
         file.append(f"{_VERSION_LINE}\n{_TOPIC_ID_FIELD}{topic_id_text(topic_id)}".encode())
     finally:
         file.close()
+
+
+def sync_topic_ids(disk: Disk, directories: Iterable[str]) -> None:
+    """Make the files in these folders durable; a folder may be gone again."""
+    for directory in directories:
+        path = f"{directory}/{PARTITION_METADATA_FILE}"
+        if disk.exists(path):
+            file = disk.open_append(path)
+            try:
+                file.fsync()
+            finally:
+                file.close()
+            disk.fsync_dir(directory)

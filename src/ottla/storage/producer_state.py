@@ -176,7 +176,9 @@ class ProducerState:
         """Take the newest snapshot that can be read; returns the offset from which the log must be replayed.
 
         After a clean stop a log without any snapshot had no producers, and nothing is replayed. A snapshot that is
-        corrupt is removed, and so is one beyond the log's end (the log was cut below it).
+        corrupt is removed, and so is one beyond the log's end (the log was cut below it). One below the log's start is
+        left out: batches behind it may be deleted, and its sequences would make correct producers look wrong. Without
+        a snapshot all that is still there is replayed, also below the log's start.
         """
         self._producers.clear()
         offsets = self._snapshot_offsets
@@ -187,6 +189,9 @@ class ProducerState:
                 self._remove_snapshot(offset)
                 is_trusted = False
                 continue
+            if offset < log_start_offset:
+                is_trusted = False
+                break
             try:
                 entries = decode_snapshot(self._disk.read(self._path(offset)), path=self._path(offset))
             except CorruptSnapshot:
@@ -196,8 +201,8 @@ class ProducerState:
             for entry in entries:
                 if not self._is_expired(entry.timestamp_ms, entry.current_txn_first_offset, now_ms):
                     self._producers[entry.producer_id] = _producer_of(entry)
-            return max(offset, log_start_offset)
-        return log_end_offset if is_trusted else log_start_offset
+            return offset
+        return log_end_offset if is_trusted else 0
 
     def truncate_and_reload(self, *, log_start_offset: Offset, log_end_offset: Offset, now_ms: TimestampMs) -> Offset:
         """The log was cut to `log_end_offset`, or starts afresh: as `load`, and replay from the returned offset."""

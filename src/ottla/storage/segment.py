@@ -39,13 +39,13 @@ class Segment:
 
     __slots__ = (
         "_bytes_since_index_entry",
-        "_first_timestamp_ms",
         "_max_timestamp",
         "_open_files",
         "_tail_last_offsets",
         "_tail_positions",
         "base_offset",
         "created_ms",
+        "first_timestamp_ms",
         "index_interval_bytes",
         "log_path",
         "offset_index",
@@ -95,7 +95,7 @@ class Segment:
         self._bytes_since_index_entry = 0
         # (timestamp, last offset of its batch); None: not read from the time index yet.
         self._max_timestamp: tuple[TimestampMs, Offset] | None = None if log_bytes else (NO_TIMESTAMP_MS, base_offset)
-        self._first_timestamp_ms: TimestampMs | None = None  # of the first batch; None: no batch, or not read yet
+        self.first_timestamp_ms: TimestampMs | None = None  # of the first batch; None: no batch, or not read yet
         self._tail_last_offsets: list[Offset] = []
         self._tail_positions: list[int] = []
 
@@ -127,11 +127,11 @@ class Segment:
 
     def _write(self, data: Buffer) -> int:
         # What can fail comes first: the rest of an append only counts.
-        self.offset_index.make_room()
-        self.time_index.make_room()
+        if self._bytes_since_index_entry > self.index_interval_bytes:
+            self.offset_index.make_room()
+            self.time_index.make_room()
         if self._max_timestamp is None:
             self.max_timestamp()
-        self.time_index.last_entry()
         file = self._open_files.append_file(self.log_path)
         position = self.size_bytes
         if file.size_bytes != position:
@@ -141,9 +141,10 @@ class Segment:
 
     def _note_batch(self, position: int, size_bytes: int, last_offset: Offset, max_timestamp_ms: TimestampMs) -> None:
         self.size_bytes = position + size_bytes
-        if position == 0:
-            self._first_timestamp_ms = max_timestamp_ms
-        if max_timestamp_ms > self.max_timestamp()[0]:
+        if not position:
+            self.first_timestamp_ms = max_timestamp_ms
+        max_timestamp = self._max_timestamp
+        if max_timestamp is None or max_timestamp_ms > max_timestamp[0]:
             self._max_timestamp = (max_timestamp_ms, last_offset)
         if self._bytes_since_index_entry > self.index_interval_bytes:
             self._add_index_entries(last_offset, position)
@@ -168,10 +169,10 @@ class Segment:
 
     def waited_for_roll_ms(self, *, now_ms: TimestampMs, batch_timestamp_ms: TimestampMs) -> int:
         """How old the segment is for rolling by time: by the timestamps of its batches, by the clock without any."""
-        if self._first_timestamp_ms is None and self.size_bytes:
+        first_ms = self.first_timestamp_ms
+        if first_ms is None and self.size_bytes:
             header = read_header(self._open_files.read_file(self.log_path).pread(HEADER_BYTES, 0))
-            self._first_timestamp_ms = header.max_timestamp_ms
-        first_ms = self._first_timestamp_ms
+            first_ms = self.first_timestamp_ms = header.max_timestamp_ms
         if first_ms is not None and first_ms >= 0:
             return batch_timestamp_ms - first_ms
         return now_ms - self.created_ms
@@ -280,7 +281,7 @@ class Segment:
         self.time_index.clear()
         self.forget_tail()
         self._max_timestamp = (NO_TIMESTAMP_MS, self.base_offset)
-        self._first_timestamp_ms = None
+        self.first_timestamp_ms = None
         indexed_position = 0
         try:
             for position, header in batches:
@@ -320,7 +321,7 @@ class Segment:
         self._open_files.append_file(self.log_path).truncate(position)
         self.size_bytes = position
         self.forget_tail()
-        self._first_timestamp_ms = None
+        self.first_timestamp_ms = None
         if position == 0:
             self._max_timestamp = (NO_TIMESTAMP_MS, self.base_offset)
             self._bytes_since_index_entry = 0

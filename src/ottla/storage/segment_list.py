@@ -53,6 +53,10 @@ class SegmentList:
     def __len__(self) -> int:
         return len(self.segments)
 
+    @property
+    def first_base_offset(self) -> Offset:
+        return self._base_offsets[0]
+
     def set_config(self, config: LogConfig) -> None:
         self.config = config
         self.active.index_interval_bytes = config.index_interval_bytes
@@ -63,17 +67,20 @@ class SegmentList:
         self, *, size_bytes: int, last_offset: Offset, timestamp_ms: TimestampMs, now_ms: TimestampMs
     ) -> bool:
         """Whether a batch has to go to a new segment: by size, time, full indexes, or an offset too far away."""
-        config = self.config
         active = self.active
-        if not active.size_bytes:
+        active_bytes = active.size_bytes
+        if not active_bytes:
             return not active.holds_relative_offset(last_offset)
+        config = self.config
+        if active_bytes + size_bytes > config.segment_bytes or not active.holds_relative_offset(last_offset):
+            return True
+        offset_index = active.offset_index
+        time_index = active.time_index
         return (
-            active.size_bytes > config.segment_bytes - size_bytes
+            offset_index.entry_count >= offset_index.entries_max
+            or time_index.entry_count >= time_index.entries_max
             or active.waited_for_roll_ms(now_ms=now_ms, batch_timestamp_ms=timestamp_ms)
             > config.segment_ms - config.segment_jitter_ms
-            or active.offset_index.is_full
-            or active.time_index.is_full
-            or not active.holds_relative_offset(last_offset)
         )
 
     def roll(self, base_offset: Offset, now_ms: TimestampMs) -> None:

@@ -28,6 +28,10 @@ class TimeIndex(SparseIndex):
         )
         self._last: tuple[TimestampMs, Offset] | None = None  # not read yet
 
+    def make_room(self) -> None:
+        super().make_room()
+        self.last_entry()  # read now, if ever, since the append that follows must not fail
+
     def maybe_append(self, timestamp_ms: TimestampMs, offset: Offset) -> None:
         """Add an entry if the timestamp is larger than the last one's."""
         if timestamp_ms > self.last_entry()[0]:

@@ -21,7 +21,7 @@ from ottla.protocol.produce_codec import (
     decode_produce_request,
     encode_produce_response,
 )
-from ottla.records.validate import ProduceFault
+from ottla.records.validate import ProduceFault, check_produced
 from ottla.replication.delayed_produce import ProduceWait
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
@@ -108,6 +108,11 @@ class ProduceHandler:
         if partition.is_offline:
             return _refused(index, ErrorCode.KAFKA_STORAGE_ERROR, "the log directory of this partition is offline")
         if len(records) > _ATTRIBUTES_POSITION and records[_ATTRIBUTES_POSITION] & _TRANSACTIONAL_BIT:
+            limits = partition.log.config.produce_limits
+            fault = check_produced(records, limits, produce_version=produce_version, now_ms=now_ms)
+            if isinstance(fault, ProduceFault):
+                # First of all a batch has to be sound: else the bit may be a flipped one.
+                return _faulty(index, fault.error_code, fault.message, fault.record_indexes)
             return _refused(index, ErrorCode.INVALID_TXN_STATE, "transactions are not served")
         if acks == _ALL and not partition.has_enough_in_sync_replicas:
             return _refused(index, ErrorCode.NOT_ENOUGH_REPLICAS, partition.describe_in_sync_replicas())

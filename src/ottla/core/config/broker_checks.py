@@ -45,6 +45,12 @@ def _listeners_fit(config: "BrokerConfig", set_names: Collection[str]) -> Iterat
         return
     listeners = [parse_listener(text) for text in config.get_list("listeners")]
     names = {listener.name for listener in listeners}
+    if len(names) < len(listeners):
+        yield "listeners: a name is used twice; give each listener its own"
+    # An IPv4 and an IPv6 address may share a port number, as they may in Kafka.
+    places = [(listener.port, ":" in listener.host) for listener in listeners if listener.port]
+    if len(set(places)) < len(places):
+        yield "listeners: two of them share a port; give each its own"
     for listener in listeners:
         protocol = protocols.get(listener.name)
         if protocol is None:

@@ -1,0 +1,77 @@
+"""What can go wrong between a client and its cluster, as exceptions that say what was tried and on what.
+
+An error code in an answer is a value until a caller decides that it ends the operation; then it becomes `BrokerError`.
+"""
+
+from typing import Final
+
+from ottla.core.errors import ErrorCode
+
+# Answers after which the same request may succeed: the cluster is busy electing, starting or catching up.
+RETRIABLE: Final = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    }
+)
+
+
+class ClientError(Exception):
+    """Any failure of an operation on a cluster."""
+
+
+class ConnectionFailed(ClientError):
+    """A broker was not reached, went away, or did not answer in time; whether it acted is not known."""
+
+
+class UnsupportedByBroker(ClientError):
+    """The broker speaks no version of a request that this client knows."""
+
+
+class BrokerError(ClientError):
+    """The cluster answered with an error code that ends the operation."""
+
+    def __init__(self, error_code: int, what: str, message: str | None = None) -> None:
+        self.error_code = error_code
+        super().__init__(f"{what}: {error_name(error_code)}" + (f" ({message})" if message else ""))
+
+    @property
+    def is_retriable(self) -> bool:
+        return self.error_code in RETRIABLE
+
+
+def error_name(error_code: int) -> str:
+    """The official name of a code; the number alone for one that is newer than this client."""
+    try:
+        return ErrorCode(error_code).name
+    except ValueError:
+        return f"error code {error_code}"
+
+
+def check(error_code: int, what: str, message: str | None = None) -> None:
+    """Raise BrokerError unless the code says that all went well."""
+    if error_code != ErrorCode.NONE:
+        raise BrokerError(error_code, what, message)

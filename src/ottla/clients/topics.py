@@ -1,0 +1,181 @@
+"""Administration of topics: create, list, delete, delete records, and the first and last offsets of partitions.
+
+Each function is one operation on a `Cluster`, retried while the cluster says that it may succeed later.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ottla.clients.cluster import Cluster
+from ottla.clients.errors import BrokerError, check
+from ottla.core.errors import ErrorCode
+from ottla.core.types import BrokerId, Offset, TopicPartition
+from ottla.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+USE_BROKER_DEFAULT: Final = -1
+OPERATION_TIMEOUT_MS: Final = 30_000
+
+
+class NewTopic(NamedTuple):
+    """A topic to create; -1 leaves the choice to the broker."""
+
+    name: str
+    partitions: int = USE_BROKER_DEFAULT
+    replication_factor: int = USE_BROKER_DEFAULT
+    configs: tuple[tuple[str, str], ...] = ()
+
+
+def create_topics(cluster: Cluster, topics: Iterable[NewTopic], *, keep_existing: bool = False) -> list[str]:
+    """Create topics; the names of those that are new. A topic that exists is an error unless `keep_existing`."""
+    wanted = list(topics)
+
+    def attempt() -> list[str]:
+        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in wanted], timeout_ms=OPERATION_TIMEOUT_MS)
+        answer = cluster.ask_controller(request, CreateTopicsResponse)
+        created = []
+        for result in answer.topics:
+            if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and keep_existing:
+                continue
+            check(result.error_code, f"creating topic {result.name}", result.error_message)
+            created.append(result.name)
+        return created
+
+    return cluster.retry(attempt)
+
+
+def wait_for_leaders(cluster: Cluster, topics: Iterable[str]) -> None:
+    """Return when every partition of these topics has a leader, as new topics do only after a moment."""
+    names = list(topics)
+
+    def attempt() -> None:
+        cluster.refresh(names)
+        for name in names:
+            partitions = cluster.topics.get(name)
+            if not partitions or any(partition.leader_id < 0 for partition in partitions):
+                raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}")
+
+    cluster.retry(attempt)
+
+
+def list_topics(cluster: Cluster) -> list[str]:
+    """The names of all topics, sorted."""
+    cluster.retry(cluster.refresh)
+    return sorted(cluster.topics)
+
+
+def delete_topics(cluster: Cluster, names: Iterable[str]) -> None:
+    wanted = list(names)
+
+    def attempt() -> None:
+        states = [DeleteTopicState(name=name) for name in wanted]
+        request = DeleteTopicsRequest(topics=states, topic_names=wanted, timeout_ms=OPERATION_TIMEOUT_MS)
+        for result in cluster.ask_controller(request, DeleteTopicsResponse).responses:
+            if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                # A retry would not bring it back, though the code counts as retriable elsewhere.
+                raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"deleting topic {result.name}", "no such topic")
+            check(result.error_code, f"deleting topic {result.name}", result.error_message)
+
+    cluster.retry(attempt)
+
+
+def delete_records(cluster: Cluster, before: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset]:
+    """Drop all records before these offsets; the new first offset of each partition."""
+
+    def attempt() -> dict[TopicPartition, Offset]:
+        first_offsets = {}
+        for broker_id, places in _by_leader(cluster, before).items():
+            topics = [
+                DeleteRecordsTopic(
+                    name=name,
+                    partitions=[
+                        DeleteRecordsPartition(partition_index=p.partition, offset=before[p]) for p in of_topic
+                    ],
+                )
+                for name, of_topic in _by_topic(places).items()
+            ]
+            request = DeleteRecordsRequest(topics=topics, timeout_ms=OPERATION_TIMEOUT_MS)
+            for topic in cluster.connection_to(broker_id).request(request, DeleteRecordsResponse).topics:
+                for result in topic.partitions:
+                    place = TopicPartition(topic.name, result.partition_index)
+                    check(result.error_code, f"{place}: deleting records")
+                    first_offsets[place] = result.low_watermark
+        return first_offsets
+
+    return cluster.retry(attempt)
+
+
+def list_offsets(cluster: Cluster, places: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, Offset]:
+    """For each partition the first offset at or after a time, or the EARLIEST or LATEST one; -1 where there is none."""
+    wanted = list(places)
+
+    def attempt() -> dict[TopicPartition, Offset]:
+        offsets = {}
+        for broker_id, led in _by_leader(cluster, wanted).items():
+            topics = [
+                ListOffsetsTopic(
+                    name=name,
+                    partitions=[
+                        ListOffsetsPartition(partition_index=place.partition, timestamp=timestamp_ms)
+                        for place in of_topic
+                    ],
+                )
+                for name, of_topic in _by_topic(led).items()
+            ]
+            request = ListOffsetsRequest(replica_id=-1, topics=topics, timeout_ms=OPERATION_TIMEOUT_MS)
+            for topic in cluster.connection_to(broker_id).request(request, ListOffsetsResponse).topics:
+                for result in topic.partitions:
+                    place = TopicPartition(topic.name, result.partition_index)
+                    check(result.error_code, f"{place}: listing offsets")
+                    offsets[place] = result.offset
+        return offsets
+
+    return cluster.retry(attempt)
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs],
+    )
+
+
+def _by_leader(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[BrokerId, list[TopicPartition]]:
+    """Partitions grouped by who leads them, by fresh metadata: an attempt after a failure must see the new leader."""
+    wanted = list(places)
+    cluster.refresh(sorted({place.topic for place in wanted}))
+    grouped: dict[BrokerId, list[TopicPartition]] = {}
+    for place in wanted:
+        leader_id = cluster.leader_of(place)
+        if leader_id < 0:
+            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, str(place))
+        grouped.setdefault(leader_id, []).append(place)
+    return grouped
+
+
+def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    grouped: dict[str, list[TopicPartition]] = {}
+    for place in places:
+        grouped.setdefault(place.topic, []).append(place)
+    return grouped

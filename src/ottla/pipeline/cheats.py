@@ -1,0 +1,259 @@
+"""The planted cheats, one function for each kind, from plain to careful by the hardness of the run.
+
+Each makes its own accounts and returns nothing: steps go to the population, labels to the truth.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from ottla.pipeline.population import DAY_MS, HOUR_MS, MINUTE_MS, Account, Device, StepKind
+from ottla.pipeline.scenarios import Hardness, Scene
+from ottla.pipeline.truth import DeviceLabel, InviterLabel, Invited, invite_rules
+
+
+def many_accounts(scene: Scene) -> None:
+    """A farm: one phone, one account after the other, within a day."""
+    population, labels, hardness = scene
+    dice = population.dice
+    low, high = hardness.choose(6, 4, 3), hardness.choose(10, 6, 4)
+    span_ms = hardness.choose(3, 11, 23) * HOUR_MS
+    city = population.random_city()
+    device = population.new_device()
+    farm = [_scripted(scene, city, device=device) for _ in range(dice.between(low, high))]
+    labels.devices.append(DeviceLabel(device, "many_accounts"))
+    first_ms = population.moment(span_ms)
+    first_day = (first_ms - population.start_ms) // DAY_MS
+    for day in range(population.days):
+        is_working_day = day == first_day or dice.chance({"easy": 0.9, "medium": 0.5, "hard": 0.1}[hardness.value])
+        if not is_working_day:
+            if hardness is not Hardness.EASY:
+                scene.take_turns(farm[:1], device, day=day, turns=2)
+            continue
+        begin_ms = first_ms + (day - first_day) * DAY_MS
+        for index, account in enumerate(dice.shuffled(farm)):
+            # A little before the even share, so that the last one is surely within the span.
+            time_ms = begin_ms + index * span_ms // len(farm) + dice.between(0, span_ms // len(farm) // 3)
+            if time_ms + 10 * MINUTE_MS < population.end_ms:
+                population.add_step(StepKind.SESSION, time_ms, account, login_kind="switch", amount=dice.between(2, 9))
+
+
+def ping_pong(scene: Scene) -> None:
+    """Two accounts on one phone, to and fro within minutes."""
+    population, labels, hardness = scene
+    dice = population.dice
+    city = population.random_city()
+    device = population.new_device()
+    pair = [_scripted(scene, city, device=device) for _ in range(2)]
+    labels.devices.append(DeviceLabel(device, "ping_pong"))
+    logins = dice.between(hardness.choose(14, 10, 9), hardness.choose(20, 12, 9))
+    span_ms = hardness.choose(300, 530, 590) * 1000
+    first_ms = population.moment(span_ms)
+    switching_day = (first_ms - population.start_ms) // DAY_MS
+    for index in range(logins):
+        time_ms = first_ms + index * span_ms // (logins - 1)
+        account = pair[index % 2]
+        population.add_step(StepKind.SESSION, time_ms, account, login_kind="switch", amount=dice.between(0, 2))
+    for day in range(population.days):
+        if day != switching_day:
+            scene.take_turns(pair, device, day=day, turns=dice.between(1, 4))
+
+
+def shared_device(scene: Scene) -> None:
+    """Invitees made on the inviter's own phone; the careful reset it, and keep model and network."""
+    population, _, hardness = scene
+    inviter = _inviter(scene)
+    count = hardness.choose(8, 6, 6)
+    on_own_phone = hardness.choose(8, 4, 0)
+    on_same_model = hardness.choose(0, 1, 4)
+    times = scene.spaced_times(
+        count,
+        gap_min_ms=hardness.choose(20, 120, 300) * MINUTE_MS,
+        gap_max_ms=hardness.choose(40, 280, 600) * MINUTE_MS,
+    )
+    invited = []
+    for index, time_ms in enumerate(times):
+        is_idle = _is_idle(hardness, index)
+        if index < on_own_phone:
+            invitee = _scripted(scene, inviter.home_city, device=inviter.device)
+            ip = inviter.home_ip
+        elif index < on_own_phone + on_same_model:
+            device = population.new_device(like=inviter.device)
+            invitee = _scripted(scene, inviter.home_city, device=device)
+            ip = population.near_ip(inviter.home_ip)
+        else:
+            invitee = _scripted(scene, inviter.home_city)
+            ip = invitee.home_ip
+        invitee.home_ip = ip
+        invited.append(scene.invite(inviter, invitee, time_ms, ip=ip, is_idle=is_idle))
+    if on_own_phone:
+        scene.labels.devices.append(DeviceLabel(inviter.device, "shared_device"))
+    _label(scene, inviter, "shared_device", invited)
+
+
+def burst(scene: Scene) -> None:
+    """Many invitations within five minutes."""
+    hardness = scene.hardness
+    count = hardness.choose(20, 9, 6)
+    span_ms = hardness.choose(120, 270, 285) * 1000
+    first_ms = scene.population.moment(span_ms + DAY_MS)
+    times = [first_ms + index * span_ms // (count - 1) for index in range(count)]
+    _farm(scene, "burst", times)
+
+
+def daily_volume(scene: Scene) -> None:
+    """More invitations in a day than anyone has friends for, evenly spread."""
+    hardness = scene.hardness
+    count = hardness.choose(60, 35, 22)
+    gap_ms = 14 * HOUR_MS // count
+    times = scene.spaced_times(count, gap_min_ms=gap_ms * 4 // 5, gap_max_ms=gap_ms, tail_ms=DAY_MS)
+    _farm(scene, "daily_volume", times)
+
+
+def idle_invitees(scene: Scene) -> None:
+    """Accounts that are made, do the rewarded task, and are never seen again."""
+    hardness = scene.hardness
+    count, idle = hardness.choose(10, 7, 6), hardness.choose(10, 6, 5)
+    times = scene.spaced_times(
+        count, gap_min_ms=30 * MINUTE_MS, gap_max_ms=hardness.choose(90, 240, 600) * MINUTE_MS, tail_ms=DAY_MS + HOUR_MS
+    )
+    inviter = _inviter(scene)
+    invited = []
+    for index, time_ms in enumerate(times):
+        invitee = _scripted(scene, inviter.home_city)
+        invited.append(scene.invite(inviter, invitee, time_ms, is_idle=index < idle))
+    _label(scene, inviter, "idle_invitees", invited)
+
+
+def neighbour_numbers(scene: Scene) -> None:
+    """SIM cards bought by the box: their numbers follow each other."""
+    population, _, hardness = scene
+    count = hardness.choose(8, 6, 8)
+    neighbours, span = hardness.choose(8, 4, 3), hardness.choose(8, 15, 20)
+    inviter = _inviter(scene)
+    city = inviter.home_city
+    first_number = population.keep_run(city, span)
+    times = population.dice.shuffled(
+        scene.spaced_times(count, gap_min_ms=15 * MINUTE_MS, gap_max_ms=hardness.choose(60, 200, 500) * MINUTE_MS)
+    )
+    invited = []
+    for index, time_ms in enumerate(times):
+        invitee = _scripted(scene, city)
+        if index < neighbours:
+            population.set_number(invitee, city, first_number + index * span // neighbours)
+        invited.append(scene.invite(inviter, invitee, time_ms, is_idle=_is_idle(hardness, index)))
+    _label(scene, inviter, "neighbour_numbers", invited)
+
+
+def region_mismatch(scene: Scene) -> None:
+    """Numbers of one far province, accounts that appear from the inviter's city."""
+    population, _, hardness = scene
+    count, foreign = hardness.choose(8, 7, 6), hardness.choose(8, 6, 5)
+    inviter = _inviter(scene)
+    far_city = population.random_city(other_than=inviter.home_city)
+    times = scene.spaced_times(count, gap_min_ms=15 * MINUTE_MS, gap_max_ms=hardness.choose(60, 200, 500) * MINUTE_MS)
+    invited = []
+    for index, time_ms in enumerate(times):
+        phone_city = far_city if index < foreign else inviter.home_city
+        invitee = population.new_account(home_city=inviter.home_city, phone_city=phone_city)
+        invitee.is_scripted = True
+        invited.append(scene.invite(inviter, invitee, time_ms, is_idle=_is_idle(hardness, index)))
+    _label(scene, inviter, "region_mismatch", invited)
+
+
+def ring_cycle(scene: Scene) -> None:
+    """Everyone is invited by the next, the first by the last."""
+    population, _, hardness = scene
+    size = hardness.choose(3, 4, 6)
+    gap_ms = hardness.choose(90, 300, 900) * MINUTE_MS
+    times = scene.spaced_times(size, gap_min_ms=gap_ms // 2, gap_max_ms=gap_ms)
+    city = population.random_city()
+    device = population.new_device() if hardness is Hardness.EASY else None
+    members = [_scripted(scene, city, device=device) for _ in range(size)]
+    members[0].is_scripted = False
+    if device is not None:
+        scene.labels.devices.append(DeviceLabel(device, "ring_cycle"))
+    for index, time_ms in enumerate(times):
+        inviter, invitee = members[index], members[(index + 1) % size]
+        invited = scene.invite(
+            inviter, invitee, time_ms, is_idle=_is_idle(hardness, index) and index < size - 1, is_new=index < size - 1
+        )
+        _label(scene, inviter, "ring_cycle", [invited], ring_known_ms=times[-1])
+
+
+def ring_device(scene: Scene) -> None:
+    """A chain of invitations on one phone: each account invites the next and is left behind."""
+    population, labels, hardness = scene
+    size = hardness.choose(6, 5, 4)
+    gap_ms = hardness.choose(50, 400, 26 * 60) * MINUTE_MS
+    times = scene.spaced_times(size - 1, gap_min_ms=gap_ms * 98 // 100, gap_max_ms=gap_ms)
+    device = population.new_device()
+    city = population.random_city()
+    members = [_scripted(scene, city, device=device) for _ in range(size)]
+    labels.devices.append(DeviceLabel(device, "ring_device"))
+    for account in members[1:]:
+        account.home_ip = members[0].home_ip
+    population.add_step(StepKind.SESSION, times[0] - gap_ms // 2, members[0], login_kind="password", amount=3)
+    for index, time_ms in enumerate(times):
+        inviter, invitee = members[index], members[index + 1]
+        invited = scene.invite(inviter, invitee, time_ms, is_idle=hardness is Hardness.EASY)
+        _label(scene, inviter, "ring_device", [invited], ring_known_ms=times[2])
+
+
+class CheatKind(NamedTuple):
+    """A kind and how many accounts it takes at most; `accounts_min` is the smallest run that has room for it."""
+
+    plant: Callable[[Scene], None]
+    size: tuple[int, int, int]
+    accounts_min: int = 0
+
+
+CHEATS: Final = (
+    CheatKind(many_accounts, (10, 6, 4)),
+    CheatKind(ping_pong, (2, 2, 2)),
+    CheatKind(shared_device, (9, 7, 7)),
+    CheatKind(burst, (21, 10, 7)),
+    CheatKind(idle_invitees, (11, 8, 7)),
+    CheatKind(neighbour_numbers, (9, 7, 9)),
+    CheatKind(region_mismatch, (9, 8, 7)),
+    CheatKind(ring_cycle, (3, 4, 6)),
+    CheatKind(ring_device, (6, 5, 4)),
+    CheatKind(daily_volume, (61, 36, 23), accounts_min=500),
+)
+
+
+def _farm(scene: Scene, kind: str, times: Sequence[int]) -> None:
+    """Invitees on phones of their own, as many as there are times."""
+    inviter = _inviter(scene)
+    invited = []
+    for index, time_ms in enumerate(times):
+        invitee = _scripted(scene, inviter.home_city)
+        is_idle = _is_idle(scene.hardness, index)
+        invited.append(scene.invite(inviter, invitee, time_ms, is_idle=is_idle))
+        if not is_idle:
+            scene.sparse_sessions(invitee, after_ms=time_ms, chance_a_day=0.4)
+    _label(scene, inviter, kind, invited)
+
+
+def _inviter(scene: Scene) -> Account:
+    """Lives like any other user beside what it does here."""
+    return scene.population.new_account(home_city=scene.population.random_city())
+
+
+def _scripted(scene: Scene, city: int, *, device: Device | None = None) -> Account:
+    account = scene.population.new_account(home_city=city, device=device)
+    account.is_scripted = True
+    return account
+
+
+def _is_idle(hardness: Hardness, index: int) -> bool:
+    """Plain cheats leave all their fakes idle, careful ones none."""
+    return hardness is Hardness.EASY or (hardness is Hardness.MEDIUM and index % 2 == 0)
+
+
+def _label(
+    scene: Scene, inviter: Account, kind: str, invited: list[Invited], *, ring_known_ms: int | None = None
+) -> None:
+    rules = invite_rules(invited)
+    if ring_known_ms is not None:
+        rules[kind] = ring_known_ms
+    scene.labels.inviters.append(InviterLabel(inviter, kind, rules, invited))
