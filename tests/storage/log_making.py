@@ -2,7 +2,7 @@
 
 from ottla.core.disk import Disk
 from ottla.records.build import build_batch
-from ottla.records.header import iter_headers
+from ottla.records.header import BatchHeader, iter_headers
 from ottla.records.read import Record, read_batch
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
@@ -97,6 +97,16 @@ def read_all(log: Log, offset: int | None = None, *, max_bytes: int = 1 << 30) -
             _, found = read_batch(data, position)
             records += [record for record in found if record.offset >= next_offset]
             next_offset = header.next_offset
+
+
+def headers_of(log: Log) -> list[BatchHeader]:
+    """The headers of all batches, as a consumer gets them."""
+    headers: list[BatchHeader] = []
+    next_offset = log.log_start_offset
+    while data := read_bytes(log, next_offset):
+        headers += [header for _, header in iter_headers(data)]
+        next_offset = headers[-1].next_offset
+    return headers
 
 
 def values_of(records: list[Record]) -> list[bytes | None]:

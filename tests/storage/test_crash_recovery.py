@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.testing.simulated_disk import SimulatedCrash, SimulatedDisk
-from tests.storage.log_making import DIRECTORY, NOW_MS, append, batch, flush, open_log, read_all
+from tests.storage.log_making import DIRECTORY, NOW_MS, append, batch, flush, headers_of, open_log, read_all
 
 _CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=200, retention_ms=200)
 
@@ -28,6 +28,7 @@ class _History:
         self.disk.fsync_dir("/data")
         self.written: dict[int, set[bytes]] = {}  # every value that an offset ever had
         self.current: dict[int, bytes] = {}
+        self.batch_starts: dict[int, int] = {}  # the base offset of the batch that an offset is in
         self.durable_end = 0
         self.start_offset = 0
         self.epoch = 0
@@ -44,14 +45,15 @@ class _History:
                 weights=(50, 20, 12, 4, 4, 2, 2),
             )[0](log)
 
-    def _remember(self, offset: int, value: bytes) -> None:
+    def _remember(self, offset: int, value: bytes, *, batch_start: int) -> None:
         self.current[offset] = value
+        self.batch_starts[offset] = batch_start
         self.written.setdefault(offset, set()).add(value)
 
     def append(self, log: Log) -> None:
         values = [self.random.randbytes(self.random.randint(1, 300)) for _ in range(self.random.randint(1, 3))]
         for number, value in enumerate(values):
-            self._remember(log.log_end_offset + number, value)
+            self._remember(log.log_end_offset + number, value, batch_start=log.log_end_offset)
         append(log, *values, now_ms=self.now_ms, leader_epoch=self.epoch)
 
     def replicate(self, log: Log) -> None:
@@ -59,7 +61,7 @@ class _History:
         for number in range(self.random.randint(1, 8)):
             value = self.random.randbytes(self.random.randint(1, 300))
             offset = log.log_end_offset + number
-            self._remember(offset, value)
+            self._remember(offset, value, batch_start=offset)
             data += batch(value, base_offset=offset, leader_epoch=self.epoch, timestamp_ms=self.now_ms)
         log.append_as_follower(memoryview(data), now_ms=self.now_ms)
 
@@ -72,9 +74,10 @@ class _History:
 
     def truncate(self, log: Log) -> None:
         offset = self.random.randint(log.log_start_offset, log.log_end_offset)
-        self.durable_end = min(self.durable_end, offset)
+        if offset < log.log_end_offset:
+            # A batch goes as a whole, and the crash may come before the log says where it ends now.
+            self.durable_end = min(self.durable_end, self.batch_starts[offset])
         removed = log.truncate_to(offset, now_ms=self.now_ms)
-        self.durable_end = min(self.durable_end, log.log_end_offset)
         self.epoch += 1
         self._remove(removed)
 
@@ -108,9 +111,10 @@ class _History:
             found = log.offset_for_timestamp(record.timestamp_ms)
             assert found is not None
             assert found.offset <= record.offset
-        epochs = [epoch for epoch, _ in log.leader_epochs.entries()]
-        assert epochs == sorted(epochs)
-        assert all(offset <= log.log_end_offset for _, offset in log.leader_epochs.entries())
+        epochs = [header.leader_epoch for header in headers_of(log)]
+        assert epochs == sorted(epochs), "the log of an older leader behind that of a newer one"
+        for header in headers_of(log):
+            assert log.leader_epochs.epoch_of(header.last_offset) == header.leader_epoch
 
 
 def _reload(history: _History, disk: SimulatedDisk, *, recovery_point: int) -> Log:

@@ -176,8 +176,23 @@ def test_a_broken_header_in_an_old_segment_is_an_error_of_that_read_only(disk: S
     disk.corrupt(_path(9), 16, xor=0xFF)  # the magic byte of the first batch
     log = open_log(disk, _CONFIG)
     assert log.read(9, max_bytes=100).error_code == ErrorCode.CORRUPT_MESSAGE
+    assert read_all(log, 10)[0].offset == 10  # the index leads behind it
     assert read_all(log, 12)[0].offset == 12
+    found = log.offset_for_timestamp(NOW_MS + 12)
+    assert found is not None
+    assert found.offset == 12
     append(log, b"goes on", leader_epoch=9)
+
+
+def test_a_broken_log_with_a_broken_index_is_not_searched_with_every_read(disk: SimulatedDisk) -> None:
+    disk.corrupt(_path(9), 16, xor=0xFF)
+    _replace(disk, _path(9, ".index"), b"\x00\x00\x00\x01\x00\x00\x00\x05" * 2)
+    log = open_log(disk, _CONFIG)
+    assert log.read(10, max_bytes=100).error_code == ErrorCode.CORRUPT_MESSAGE
+    disk.counts.clear()
+    assert log.read(11, max_bytes=100).error_code == ErrorCode.CORRUPT_MESSAGE
+    assert disk.counts["pread"] <= 3
+    assert log.delete_old_segments(NOW_MS + 10) == []
 
 
 def test_leftovers_are_removed(disk: SimulatedDisk) -> None:

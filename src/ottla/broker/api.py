@@ -51,7 +51,8 @@ class Reply:
         self.deferred.complete(encode_response(response, self._version, self._correlation_id))
 
 
-HotHandler: TypeAlias = Callable[[memoryview, RequestHeader, Peer], "Answer | Deferred | None"]
+# (frame, api version, correlation id, peer) -> the answer; the rest of the header is left to the handler.
+HotHandler: TypeAlias = Callable[[memoryview, int, int, Peer], "Answer | Deferred | None"]
 MessageHandler: TypeAlias = Callable[[Any, RequestContext], Any]
 
 
@@ -102,9 +103,9 @@ class Dispatcher:
             raise ProtocolViolation(
                 f"{api.key.name} version {version} is not served, {api.min_version} to {api.max_version} are"
             )
-        header = parse_request_header(frame)
         if api.handle_frame is not None:
-            return api.handle_frame(frame, header, peer)
+            return api.handle_frame(frame, version, correlation_id, peer)
+        header = parse_request_header(frame)
         assert api.handle is not None
         request = decode(self._request_class_of(api.key), version, frame[header.body_position :])
         response = api.handle(request, RequestContext(header, peer, self._clock()))

@@ -12,8 +12,12 @@ class ThreadBackground:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, threads: int) -> None:
         self._loop = loop
         self.executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="ottla-background")
+        self._is_closed = False
 
     def submit(self, work: Callable[[], Any], on_done: Callable[[Any, BaseException | None], None]) -> None:
+        if self._is_closed:
+            return  # as with what `close` drops: the broker stops, and nobody waits for the result
+
         def report(future: "Future[Any]") -> None:
             if future.cancelled():
                 return  # dropped by `close` before it started: nobody waits for the result
@@ -27,5 +31,6 @@ class ThreadBackground:
         self.executor.submit(work).add_done_callback(report)
 
     def close(self) -> None:
-        """Wait for what runs and drop what has not started."""
+        """Wait for what runs and drop what has not started, also what comes later."""
+        self._is_closed = True
         self.executor.shutdown(wait=True, cancel_futures=True)

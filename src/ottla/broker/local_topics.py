@@ -42,12 +42,15 @@ class LocalTopics:
 
     def apply_topic(self, image: TopicImage, on_applied: Callable[[], None]) -> None:
         """A new topic: make what this broker holds of it, then let clients see it."""
-        self._serve(image, {})
+        self._serve(image, {}, is_new=True)
         on_applied()
 
     def apply_loaded(self, image: TopicImage, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
-        """A topic that was there before the start: its logs are loaded, a missing one is made."""
-        self._serve(image, high_watermarks)
+        """A topic that was there before the start: its logs are loaded, a missing one is made.
+
+        Not while a log directory is offline: the log may be in there, and an empty one in its place would hide that.
+        """
+        self._serve(image, high_watermarks, is_new=False)
 
     def remove_topic(self, name: str, on_removed: Callable[[], None]) -> None:
         """Hide the topic from clients, then put its files out of the way."""
@@ -58,20 +61,22 @@ class LocalTopics:
                 self._remove_partition(TopicPartition(name, index))
         on_removed()
 
-    def _serve(self, image: TopicImage, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
+    def _serve(self, image: TopicImage, high_watermarks: Mapping[TopicPartition, Offset], *, is_new: bool) -> None:
         mine = [
             TopicPartition(image.name, index)
             for index, state in image.partitions.items()
             if self._broker_id in state.replicas
         ]
         try:
-            self._make_missing_logs(mine, image)
+            self._make_missing_logs(mine, image, is_new=is_new)
         except StorageError as error:
             # The directory is offline by now: the partitions are served with error 56.
             _LOG.error("topic %s: %s", image.name, error)
         for topic_partition in mine:
             log = self._log_manager.get(topic_partition)
-            if log is not None:
+            if log is None:
+                self._replicas.add_unavailable(topic_partition)
+            else:
                 partition = Partition(
                     topic_partition,
                     topic_id=image.topic_id,
@@ -82,13 +87,15 @@ class LocalTopics:
                 self._replicas.add(partition)
         self._cache.put_topic(image)
 
-    def _make_missing_logs(self, mine: list[TopicPartition], image: TopicImage) -> None:
+    def _make_missing_logs(self, mine: list[TopicPartition], image: TopicImage, *, is_new: bool) -> None:
+        may_be_offline = not is_new and bool(self._log_manager.offline_directories)
         missing = []
         for topic_partition in mine:
             if self._log_manager.is_offline(topic_partition):
                 continue
             if self._log_manager.get(topic_partition) is None:
-                missing.append(topic_partition)
+                if not may_be_offline:
+                    missing.append(topic_partition)
                 continue
             found_id = self._log_manager.topic_id_of(topic_partition)
             if found_id is None:

@@ -62,8 +62,10 @@ class Peer(Protocol):
     @property
     def listener_name(self) -> str: ...
 
-    # Scratch for the handlers: what ApiVersions said about the client's software, later the principal.
+    # Notes of the handlers: what ApiVersions said about the client's software; where in its last produce request the
+    # records began, 0 before one (broker/known_heads.py).
     client_software: str
+    produce_head_end: int
 
 
 # (frame without its size, peer) -> the answer; None sends nothing. The frame is writable and valid only during the

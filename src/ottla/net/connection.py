@@ -58,6 +58,7 @@ class Connection:
         "is_closed",
         "last_active_tick",
         "listener_name",
+        "produce_head_end",
     )
 
     def __init__(
@@ -75,6 +76,7 @@ class Connection:
         self.address = address
         self.listener_name = listener_name
         self.client_software = ""
+        self.produce_head_end = 0
         self.is_authenticated = is_authenticated
         self.is_closed = False
         self.last_active_tick = environment.tick

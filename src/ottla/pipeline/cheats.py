@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from ottla.pipeline.population import DAY_MS, HOUR_MS, MINUTE_MS, Account, Device, StepKind
 from ottla.pipeline.scenarios import Hardness, Scene
-from ottla.pipeline.truth import DeviceLabel, InviterLabel, Invited, invite_rules
+from ottla.pipeline.truth import DeviceLabel, Invited, InviterLabel, invite_rules
 
 
 def many_accounts(scene: Scene) -> None:

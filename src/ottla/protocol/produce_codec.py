@@ -248,6 +248,29 @@ def encode_produce_response(
     return finish_frame(out)
 
 
+def single_partition_packer(version: int, topic: str, partition: int) -> Callable[[int, int, int, int], bytes] | None:
+    """For a broker that answers the same partition again and again: packs (correlation id, base offset, append time,
+    log start offset) into a whole frame without an error. None for versions and names that have no such form.
+    """
+    name = topic.encode()
+    size = len(name)
+    if not 5 <= version < TOPIC_IDS_SINCE or size >= 127:
+        return None
+    tail: tuple[int, ...]
+    if version >= FLEXIBLE_SINCE:
+        pack, frame_size = _single_flexible(size)
+        head, tail = (2, size + 1, name, 2, partition, 0), (1, 0)
+    elif version == 8:
+        pack, frame_size = _single_v8(size)
+        head, tail = (1, size, name, 1, partition, 0), (-1, 0)
+    else:
+        pack, frame_size = _single_plain(size)
+        head, tail = (1, size, name, 1, partition, 0), (0,)
+    return lambda correlation_id, base_offset, append_time_ms, log_start_offset: pack(
+        frame_size, correlation_id, *head, base_offset, append_time_ms, log_start_offset, *tail
+    )
+
+
 # One topic with one partition is what most producers send: its whole frame is one struct. `x` is a zero byte: no tagged
 # fields, and no error message.
 _SINGLE_BY_ID: Final = Struct(">iixB16sBihqqqBxxxix")

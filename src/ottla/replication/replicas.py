@@ -62,12 +62,13 @@ class Replicas:
         self._broker_id = broker_id
         self._request_flush = request_flush
         self.partitions: dict[tuple[str, int], Partition] = {}
+        self._unavailable: set[tuple[str, int]] = set()  # their directory failed before their logs could be loaded
 
     def find(self, topic: str, index: int) -> Partition | ErrorCode:
         """The partition, if this broker leads it and its disk works."""
         partition = self.partitions.get((topic, index))
         if partition is None:
-            return _NO_SUCH_PARTITION
+            return _STORAGE_ERROR if (topic, index) in self._unavailable else _NO_SUCH_PARTITION
         if partition.is_offline:
             return _STORAGE_ERROR
         if partition.state.leader != self._broker_id:
@@ -79,8 +80,13 @@ class Replicas:
         self.partitions[partition.topic_partition] = partition
         partition.maybe_advance_high_watermark()
 
+    def add_unavailable(self, topic_partition: TopicPartition) -> None:
+        """A partition of this broker whose log can't be had: answered with a storage error until the next start."""
+        self._unavailable.add(topic_partition)
+
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
         """Stop serving a partition; requests that wait for it are tried a last time and find it gone."""
+        self._unavailable.discard(topic_partition)
         partition = self.partitions.pop(topic_partition, None)
         if partition is not None:
             partition.is_offline = True

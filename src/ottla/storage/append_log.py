@@ -348,7 +348,7 @@ class AppendLog:
                 open_files=self._open_files,
                 log_start_offset=self.log_start_offset,
             )
-        except (OSError, CorruptBatch) as error:
+        except OSError as error:
             raise StorageError(f"{self.name}: lookup of timestamp {timestamp_ms} failed: {error}") from error
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
@@ -357,7 +357,7 @@ class AppendLog:
             return find_max_timestamp(
                 self._segments.segments, open_files=self._open_files, log_start_offset=self.log_start_offset
             )
-        except (OSError, CorruptBatch) as error:
+        except OSError as error:
             raise StorageError(f"{self.name}: lookup of the largest timestamp failed: {error}") from error
 
     def aborted_transactions(self, first_offset: Offset, *, end_offset: Offset) -> list[AbortedTransaction]:

@@ -141,7 +141,7 @@ class Log(AppendLog):
             self.advance_log_start_offset(segments.segments[count].base_offset)
             removed = segments.drop_first(count)
             self.producer_state.delete_snapshots_before(self.log_start_offset)
-        except (OSError, CorruptBatch) as error:
+        except OSError as error:
             raise StorageError(f"{self.name}: clean-up of old segments failed: {error}") from error
         self._has_changed = True
         return removed

@@ -6,11 +6,12 @@ Only the active segment is appended to. Failures of the disk are `OSError`.
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import suppress
 from errno import EIO
 
 from ottla.core.types import NO_TIMESTAMP_MS, Buffer, Offset, TimestampMs
 from ottla.records.errors import CorruptBatch
-from ottla.records.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, read_header
+from ottla.records.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, read_header
 from ottla.storage.batch_scan import find_batch, scan_headers
 from ottla.storage.log_config import LogConfig
 from ottla.storage.offset_index import OffsetIndex
@@ -39,6 +40,7 @@ class Segment:
 
     __slots__ = (
         "_bytes_since_index_entry",
+        "_is_log_broken",
         "_max_timestamp",
         "_open_files",
         "_tail_last_offsets",
@@ -93,6 +95,7 @@ class Segment:
         )
         self._open_files = open_files
         self._bytes_since_index_entry = 0
+        self._is_log_broken = False
         # (timestamp, last offset of its batch); None: not read from the time index yet.
         self._max_timestamp: tuple[TimestampMs, Offset] | None = None if log_bytes else (NO_TIMESTAMP_MS, base_offset)
         self.first_timestamp_ms: TimestampMs | None = None  # of the first batch; None: no batch, or not read yet
@@ -211,8 +214,9 @@ class Segment:
         """
         try:
             return self._find_by_index(offset)
-        except (IndexCorrupt, CorruptBatch):
-            self.rebuild_indexes(self.headers())
+        except IndexCorrupt as error:
+            if not self._mend_indexes():
+                raise CorruptBatch(f"{self.log_path}: broken, and its index too: {error}") from error
             return self._find_by_index(offset)
 
     def _find_by_index(self, offset: Offset) -> tuple[int, BatchHeader] | None:
@@ -221,13 +225,29 @@ class Segment:
         indexed_offset, start = self.offset_index.lookup(offset)
         file = self._open_files.read_file(self.log_path)
         if start:
-            # The index is only believed where the log confirms it: a whole header of a batch that can be the one.
-            if not 0 < start < self.size_bytes:
+            # The index is only believed where the log confirms it: a header of a batch that can be the one.
+            if not 0 < start <= self.size_bytes - HEADER_BYTES:
                 raise IndexCorrupt(f"{self.offset_index.path}: position {start}, {self.size_bytes} bytes of log")
             header = read_header(file.pread(HEADER_BYTES, start))
-            if not self.base_offset <= header.base_offset <= indexed_offset:
+            if header.magic != MAGIC or not self.base_offset <= header.base_offset <= indexed_offset:
                 raise IndexCorrupt(f"{self.offset_index.path}: {indexed_offset} is not at {start}")
         return find_batch(file, start=start, end=self.size_bytes, offset=offset)
+
+    def _mend_indexes(self) -> bool:
+        """Rebuild the indexes from a whole log; a broken log keeps those it has: they may lead to what is behind.
+
+        False: the log is broken. That is found out once, not with every read that comes along.
+        """
+        if not self._is_log_broken:
+            try:
+                for _ in self.headers():
+                    pass
+            except CorruptBatch:
+                self._is_log_broken = True
+        if self._is_log_broken:
+            return False
+        self.rebuild_indexes(self.headers())
+        return True
 
     def headers(self, start: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of each batch from a batch boundary on."""
@@ -253,7 +273,13 @@ class Segment:
                 return timestamp_ms, offset
         except (IndexCorrupt, CorruptBatch):
             pass
-        return self.rebuild_indexes(self.headers())
+        if self._mend_indexes() and self._max_timestamp is not None:
+            return self._max_timestamp
+        largest = (NO_TIMESTAMP_MS, self.base_offset)
+        with suppress(CorruptBatch):
+            for _, header in self.headers():
+                largest = max(largest, (header.max_timestamp_ms, header.base_offset + header.last_offset_delta))
+        return largest
 
     def _confirms(self, timestamp_ms: TimestampMs, offset: Offset) -> bool:
         if not self.holds_relative_offset(offset):
@@ -263,10 +289,13 @@ class Segment:
 
     def batches_reaching(self, timestamp_ms: TimestampMs, *, from_offset: Offset) -> Iterator[tuple[int, BatchHeader]]:
         """The batches whose largest timestamp is at least `timestamp_ms`, from about `from_offset` on."""
-        indexed_ms, offset = self.time_index.lookup(timestamp_ms)
-        if indexed_ms != NO_TIMESTAMP_MS and not self._confirms(indexed_ms, offset):
-            self.rebuild_indexes(self.headers())
+        try:
             indexed_ms, offset = self.time_index.lookup(timestamp_ms)
+            if indexed_ms != NO_TIMESTAMP_MS and not self._confirms(indexed_ms, offset):
+                raise IndexCorrupt(f"{self.time_index.path}: {indexed_ms} is not at {offset}")
+        except (IndexCorrupt, CorruptBatch):
+            self._mend_indexes()
+            offset = self.base_offset
         start = self.position_of(max(offset, from_offset))
         return (batch for batch in self.headers(start) if batch[1].max_timestamp_ms >= timestamp_ms)
 

@@ -24,7 +24,7 @@ from ottla.protocol.fetch_codec import (
     decode_fetch_request,
     encode_fetch_response,
 )
-from ottla.protocol.frames import RequestHeader
+from ottla.protocol.frames import RequestHeader, parse_request_header
 from ottla.replication.delayed_fetch import DelayedFetch
 from ottla.replication.replicas import Replicas
 
@@ -50,12 +50,12 @@ class FetchHandler:
         self._clock = clock
         self._max_bytes = max_bytes
 
-    def handle_frame(self, frame: memoryview, header: RequestHeader, peer: Peer) -> Answer | Deferred:
-        version = header.api_version
+    def handle_frame(self, frame: memoryview, version: int, correlation_id: int, peer: Peer) -> Answer | Deferred:
+        header = parse_request_header(frame)
         request = decode_fetch_request(frame, header.body_position, version)
         session = self._enter_session(request, version)
         if isinstance(session, SessionFault):
-            return encode_fetch_response(version, header.correlation_id, 0, session.error_code, NO_SESSION, [])
+            return encode_fetch_response(version, correlation_id, 0, session.error_code, NO_SESSION, [])
         is_incremental = session is not None and request.session_epoch != INITIAL_EPOCH
         wanted = session.wanted() if is_incremental and session is not None else _listed(request)
         read = FetchRead(

@@ -5,15 +5,17 @@ carry formats that are not stored. Transactional batches are refused with error 
 """
 
 from collections.abc import Sequence
-from typing import NoReturn
+from struct import error as struct_error
+from typing import NamedTuple, NoReturn
 
+from ottla.broker.known_heads import HEAD_POSITION, KnownHead, KnownHeads, records_after
 from ottla.broker.produce_preparation import needs_preparation, prepare
 from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.core.clock import Background, Clock
 from ottla.core.errors import ErrorCode, ProtocolViolation, StorageError
 from ottla.core.exchange import Answer, Deferred, Peer
 from ottla.core.types import NO_TIMESTAMP_MS
-from ottla.protocol.frames import RequestHeader
+from ottla.protocol.frames import parse_request_header
 from ottla.protocol.produce_codec import (
     PartitionRecords,
     ProducedPartition,
@@ -33,11 +35,21 @@ LAST_SERVED_VERSION = 11
 _ALL = -1
 _ATTRIBUTES_POSITION = 22  # the low byte, which has the transactional bit
 _TRANSACTIONAL_BIT = 0x10
+_AS_SENT = "producer"
 
 # Records as they came, or what the preparation made of them.
 _Sent = Sequence[tuple[TopicKey, Sequence[PartitionRecords]]]
 _Topics = _Sent | Sequence[tuple[TopicKey, Sequence[tuple[int, memoryview | ProduceFault | None]]]]
 _Answers = list[tuple[TopicKey, list[ProducedPartition]]]
+
+
+class _Asked(NamedTuple):
+    """What a request says beside its records."""
+
+    version: int
+    correlation_id: int
+    acks: int
+    timeout_ms: int
 
 
 class ProduceHandler:
@@ -47,26 +59,91 @@ class ProduceHandler:
         self._replicas = replicas
         self._background = background
         self._clock = clock
+        self._heads = KnownHeads(LAST_SERVED_VERSION + 1)
 
-    def handle_frame(self, frame: memoryview, header: RequestHeader, peer: Peer) -> Answer | Deferred | None:
-        version = header.api_version
-        _, acks, timeout_ms, topics = decode_produce_request(frame, header.body_position, version)
-        if not -1 <= acks <= 1:
-            return _refuse_all(topics, header, ErrorCode.INVALID_REQUIRED_ACKS)
-        if version < FIRST_SERVED_VERSION:
-            return _refuse_all(topics, header, ErrorCode.UNSUPPORTED_VERSION)
-        if self._needs_preparation(topics):
-            return self._prepare_then_append(topics, acks, timeout_ms, header)
-        return self._append(topics, acks, timeout_ms, header, is_prepared=False)
-
-    def _append(
-        self, topics: _Topics, acks: int, timeout_ms: int, header: RequestHeader, *, is_prepared: bool
+    def handle_frame(
+        self, frame: memoryview, version: int, correlation_id: int, peer: Peer
     ) -> Answer | Deferred | None:
+        head_end = peer.produce_head_end
+        if 0 < head_end < len(frame):
+            known = self._heads.find(version, bytes(frame[HEAD_POSITION:head_end]))
+            if known is not None:
+                answer = self._append_known(known, frame, version, correlation_id, head_end)
+                if answer is not None:
+                    return answer
+        return self._handle_unknown(frame, version, correlation_id, peer)
+
+    def _append_known(
+        self, known: KnownHead, frame: memoryview, version: int, correlation_id: int, head_end: int
+    ) -> Answer | Deferred | None:
+        """The short way of a request whose head is known; None when only the long way can say what is wrong."""
+        try:
+            records = records_after(version, frame, head_end)
+        except (struct_error, IndexError):
+            return None
+        if (
+            records is None
+            or len(records) <= _ATTRIBUTES_POSITION
+            or records[_ATTRIBUTES_POSITION] & _TRANSACTIONAL_BIT
+        ):
+            return None
+        partition = known.partition
+        try:
+            info = partition.append(records, now_ms=self._clock(), produce_version=version)
+        except StorageError as error:
+            self._replicas.on_storage_error(partition, error)
+            return None
+        if info.error_code or info.is_duplicate:
+            return None  # nothing was changed, so it can be looked at once more
+        self._replicas.after_append(partition)
+        reached = partition.high_watermark if known.acks == _ALL else partition.own_share
+        if reached > info.last_offset:
+            return known.pack(correlation_id, info.first_offset, info.append_time_ms, info.log_start_offset)
+        topic, index = partition.topic_partition
+        produced = [ProducedPartition(index, 0, info.first_offset, info.append_time_ms, info.log_start_offset)]
+        wait = ProduceWait(partition, next_offset=info.last_offset + 1)
+        asked = _Asked(version, correlation_id, known.acks, known.timeout_ms)
+        return self._await_promise([(topic, produced)], [(wait, produced, 0)], asked)
+
+    def _handle_unknown(
+        self, frame: memoryview, version: int, correlation_id: int, peer: Peer
+    ) -> Answer | Deferred | None:
+        header = parse_request_header(frame)
+        _, acks, timeout_ms, topics = decode_produce_request(frame, header.body_position, version)
+        asked = _Asked(version, correlation_id, acks, timeout_ms)
+        if not -1 <= acks <= 1:
+            return _refuse_all(topics, asked, ErrorCode.INVALID_REQUIRED_ACKS)
+        if version < FIRST_SERVED_VERSION:
+            return _refuse_all(topics, asked, ErrorCode.UNSUPPORTED_VERSION)
+        if self._needs_preparation(topics):
+            return self._prepare_then_append(topics, asked)
+        peer.produce_head_end = self._learn(frame, topics, asked)
+        return self._append(topics, asked, is_prepared=False)
+
+    def _learn(self, frame: memoryview, topics: _Sent, asked: _Asked) -> int:
+        """Remember the head of a request that took the long way for nothing; 0 if it is not one of those."""
+        if asked.acks == 0 or len(topics) != 1 or len(topics[0][1]) != 1:
+            return 0
+        topic = topics[0][0]
+        index, records = topics[0][1][0]
+        partition = self._replicas.partitions.get((topic, index))  # type: ignore[arg-type]
+        if partition is None or records is None or partition.is_offline or topic in INTERNAL_TOPICS:
+            return 0
+        config = partition.log.config
+        is_plain = config.compression_type == _AS_SENT and not config.compact
+        if not is_plain or (asked.acks == _ALL and not partition.has_enough_in_sync_replicas):
+            return 0
+        return self._heads.learn(
+            asked.version, frame, records, partition, acks=asked.acks, timeout_ms=asked.timeout_ms
+        )
+
+    def _append(self, topics: _Topics, asked: _Asked, *, is_prepared: bool) -> Answer | Deferred | None:
         replicas = self._replicas
         partitions_by_key = replicas.partitions
         now_ms = self._clock()
+        acks = asked.acks
         # The version limits what the client may send; what the preparation made of it is our own.
-        produce_version = LAST_SERVED_VERSION if is_prepared else header.api_version
+        produce_version = LAST_SERVED_VERSION if is_prepared else asked.version
         answers: _Answers = []
         waits: list[tuple[ProduceWait, list[ProducedPartition], int]] = []
         for topic, entries in topics:
@@ -92,8 +169,8 @@ class ProduceHandler:
             _close_on_error(answers)
             return None
         if waits:
-            return self._await_promise(answers, waits, acks, timeout_ms, header)
-        return encode_produce_response(header.api_version, header.correlation_id, answers)
+            return self._await_promise(answers, waits, asked)
+        return encode_produce_response(asked.version, asked.correlation_id, answers)
 
     def _append_one(
         self,
@@ -132,17 +209,16 @@ class ProduceHandler:
     def _refuse(self, topic: TopicKey, index: int) -> ProducedPartition:
         if topic in INTERNAL_TOPICS:
             return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic!s} is written by the broker alone")
-        if (topic, index) not in self._replicas.partitions:
-            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        found = self._replicas.find(topic, index) if isinstance(topic, str) else ErrorCode.UNKNOWN_TOPIC_ID
+        if isinstance(found, ErrorCode):
+            return _refused(index, found, None)
         return _refused(index, ErrorCode.INVALID_RECORD, "no batch; exactly one is expected")
 
     def _await_promise(
         self,
         answers: _Answers,
         waits: list[tuple[ProduceWait, list[ProducedPartition], int]],
-        acks: int,
-        timeout_ms: int,
-        header: RequestHeader,
+        asked: _Asked,
     ) -> Deferred:
         deferred = Deferred(holds=False)
 
@@ -151,10 +227,13 @@ class ProduceHandler:
                 if wait.error_code:
                     partition = produced[position].partition
                     produced[position] = _refused(partition, wait.error_code, "appended, but the promise is not kept")
-            deferred.complete(encode_produce_response(header.api_version, header.correlation_id, answers))
+            deferred.complete(encode_produce_response(asked.version, asked.correlation_id, answers))
 
         operation = self._replicas.await_promise(
-            [wait for wait, _, _ in waits], needs_all_replicas=acks == _ALL, timeout_ms=timeout_ms, on_done=on_done
+            [wait for wait, _, _ in waits],
+            needs_all_replicas=asked.acks == _ALL,
+            timeout_ms=asked.timeout_ms,
+            on_done=on_done,
         )
         deferred.on_abandon = operation.abandon
         return deferred
@@ -168,9 +247,8 @@ class ProduceHandler:
                     return True
         return False
 
-    def _prepare_then_append(self, topics: _Sent, acks: int, timeout_ms: int, header: RequestHeader) -> Deferred:
+    def _prepare_then_append(self, topics: _Sent, asked: _Asked) -> Deferred:
         """Prepare on a thread. The request holds its connection, so that a later one can't overtake it."""
-        version = header.api_version
         now_ms = self._clock()
         kept: list[tuple[TopicKey, list[tuple[int, memoryview | None, LogConfig | None]]]] = []
         for topic, entries in topics:
@@ -183,7 +261,7 @@ class ProduceHandler:
 
         def work() -> _Topics:
             return [
-                (topic, [(index, prepare(records, config, produce_version=version, now_ms=now_ms))
+                (topic, [(index, prepare(records, config, produce_version=asked.version, now_ms=now_ms))
                          for index, records, config in entries])
                 for topic, entries in kept
             ]
@@ -191,7 +269,7 @@ class ProduceHandler:
         def on_done(prepared: _Topics, error: BaseException | None) -> None:
             if error is not None:
                 raise error
-            answer = self._append(prepared, acks, timeout_ms, header, is_prepared=True)
+            answer = self._append(prepared, asked, is_prepared=True)
             if isinstance(answer, Deferred):
                 answer.on_complete = lambda inner: deferred.complete(inner.answer)
                 deferred.on_abandon = answer.abandon
@@ -214,9 +292,9 @@ def _faulty(
     return ProducedPartition(index, error_code, -1, record_errors=errors, error_message=message)
 
 
-def _refuse_all(topics: _Topics, header: RequestHeader, error_code: ErrorCode) -> bytes:
+def _refuse_all(topics: _Topics, asked: _Asked, error_code: ErrorCode) -> bytes:
     answers = [(topic, [_refused(index, error_code, None) for index, _ in entries]) for topic, entries in topics]
-    return encode_produce_response(header.api_version, header.correlation_id, answers)
+    return encode_produce_response(asked.version, asked.correlation_id, answers)
 
 
 def _close_on_error(answers: _Answers) -> None:

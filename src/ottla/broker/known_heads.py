@@ -1,0 +1,100 @@
+"""The heads of produce requests, which producers repeat: all that comes before the records, but for the correlation id.
+
+Decoding a head and looking up what it names costs as much as the append of a small batch. A producer that sends to one
+partition sends the same head each time, so the bytes themselves are the key to what they came to last time.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+
+from ottla.core.cluster import PartitionState
+from ottla.protocol.primitives import read_unsigned_varint
+from ottla.protocol.produce_codec import FLEXIBLE_SINCE, single_partition_packer
+from ottla.replication.partition import Partition
+from ottla.storage.log_config import LogConfig
+
+HEAD_POSITION = 8  # after api key, version and correlation id
+
+_HEAD_BYTES_MAX = 512
+_HEADS_MAX = 20_000  # a few MB; then all are forgotten and learnt again
+_NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
+
+_unpack_length = Struct(">i").unpack_from
+
+
+class KnownHead:
+    """What a head came to, as long as the partition's state and settings are the same objects."""
+
+    __slots__ = ("acks", "config", "pack", "partition", "state", "timeout_ms")
+
+    def __init__(
+        self, partition: Partition, *, acks: int, timeout_ms: int, pack: Callable[[int, int, int, int], bytes]
+    ) -> None:
+        self.partition = partition
+        self.state: PartitionState = partition.state
+        self.config: LogConfig = partition.log.config
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self.pack = pack
+
+
+class KnownHeads:
+    """By version and bytes; bounded. Event loop only."""
+
+    __slots__ = ("_by_version", "_count")
+
+    def __init__(self, versions: int) -> None:
+        self._by_version: list[dict[bytes, KnownHead]] = [{} for _ in range(versions)]
+        self._count = 0
+
+    def find(self, version: int, head: bytes) -> KnownHead | None:
+        """What the head came to, if that still holds."""
+        known = self._by_version[version].get(head)
+        if known is None:
+            return None
+        partition = known.partition
+        if partition.is_offline or partition.state is not known.state or partition.log.config is not known.config:
+            del self._by_version[version][head]
+            self._count -= 1
+            return None
+        return known
+
+    def learn(
+        self, version: int, frame: memoryview, records: memoryview, partition: Partition, *, acks: int, timeout_ms: int
+    ) -> int:
+        """Remember the head of a request with one partition; returns where it ends, 0 if it can't be remembered."""
+        topic, index = partition.topic_partition
+        end = _end_of_head(version, frame, records)
+        pack = single_partition_packer(version, topic, index)
+        if pack is None or not HEAD_POSITION < end <= _HEAD_BYTES_MAX:
+            return 0
+        if self._count >= _HEADS_MAX:
+            self._by_version = [{} for _ in self._by_version]
+            self._count = 0
+        head = bytes(frame[HEAD_POSITION:end])
+        self._count += head not in self._by_version[version]
+        self._by_version[version][head] = KnownHead(partition, acks=acks, timeout_ms=timeout_ms, pack=pack)
+        return end
+
+
+def records_after(version: int, frame: memoryview, head_end: int) -> memoryview | None:
+    """The records of a request with one partition whose head ends there; None if the rest is not just that."""
+    size = len(frame)
+    if version >= FLEXIBLE_SINCE:
+        length, start = read_unsigned_varint(frame, head_end)
+        end = start + length - 1
+        return frame[start:end] if length and end == size - 3 and frame[end:] == _NO_TAGS else None
+    (length,) = _unpack_length(frame, head_end)
+    start = head_end + 4
+    return frame[start:] if length >= 0 and start + length == size else None
+
+
+def _end_of_head(version: int, frame: memoryview, records: memoryview) -> int:
+    """Where the length of the records stands; 0 when something else than no tags follows them."""
+    size = len(frame)
+    if version < FLEXIBLE_SINCE:
+        return size - len(records) - 4
+    if frame[size - 3 :] != _NO_TAGS:
+        return 0
+    length_bytes = max(((len(records) + 1).bit_length() + 6) // 7, 1)
+    return size - 3 - len(records) - length_bytes
