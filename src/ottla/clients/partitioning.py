@@ -1,4 +1,4 @@
-"""Which partition a record belongs to, as Kafka's own clients decide it: records of one key stay together whoever sends.
+"""Which partition a record belongs to, as Kafka's own clients decide it: whoever sends, one key stays together.
 
 The hash is Kafka's murmur2 (seed 0x9747b28c), in 32-bit arithmetic.
 """

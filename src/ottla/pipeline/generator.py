@@ -82,9 +82,10 @@ class Traffic:
         self._add_ordinary_users()
         watched = [label.device.device_id for label in self._labels.devices]
         self._totals = Totals(TOPIC_NAMES, watched)
-        self._run_tag = sha256(repr((*settings[:3], settings.hardness.value, settings.start_ms)).encode()).hexdigest()[
-            :8
-        ]
+        # Part of every event id: runs of other settings may share a topic.
+        made_from = (settings.seed, settings.accounts, settings.days, settings.hardness.value, settings.start_ms)
+        self._run_tag = sha256(repr(made_from).encode()).hexdigest()[:8]
+        self._event_count = 0
 
     def events(self) -> Iterator[Event]:
         activity = Activity(self._dice, self._totals)
@@ -134,8 +135,6 @@ class Traffic:
         }
         return Event(topic.name, value[topic.key_field], value, time_ms)
 
-    _event_count = 0
-
     def _plant(self) -> None:
         """Cheats and decoys: one group of each kind where they fit, then in turn up to their share."""
         wanted = self.settings.accounts
@@ -144,12 +143,17 @@ class Traffic:
         accounts = self._population.accounts
         for kinds, share in ((CHEATS, _CHEAT_SHARE), (DECOYS, _DECOY_SHARE)):
             first = len(accounts)
-            turn = 0
-            while turn < len(kinds) or len(accounts) - first < share * wanted:
-                kind = kinds[turn % len(kinds)]
-                if len(accounts) + kind.size[place] <= _PLANTED_SHARE_MAX * wanted and wanted >= kind.accounts_min:
-                    kind.plant(scene)
-                turn += 1
+            is_first_round = has_room = True
+            while has_room and (is_first_round or len(accounts) - first < share * wanted):
+                has_room = False
+                for kind in kinds:
+                    if not is_first_round and len(accounts) - first >= share * wanted:
+                        break
+                    fits = len(accounts) + kind.size[place] <= _PLANTED_SHARE_MAX * wanted
+                    if fits and wanted >= kind.accounts_min:
+                        kind.plant(scene)
+                        has_room = True
+                is_first_round = False
 
     def _add_ordinary_users(self) -> None:
         population = self._population

@@ -1,4 +1,4 @@
-"""What is true about a generated run, kept apart from its events: who cheats and how, who only looks like it, and totals.
+"""What is true about a generated run, kept apart from its events: who cheats, who only looks like it, and totals.
 
 Labels say what was planted. Beside them stand the rules that hold to the letter, evaluated on the plan: detection is
 scored on the first, and explained by the second.
@@ -64,8 +64,8 @@ class DecoyLabel(NamedTuple):
     kind: str
     accounts: list[str]
     devices: list[str]
-    inviter_id: str | None = None
-    rules: dict[str, int] = {}  # met to the letter, though honest
+    inviter_id: str | None
+    rules: dict[str, int]  # met to the letter, though honest
 
 
 def device_rules(logins: Iterable[DeviceLogin]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ottla.core.errors import ErrorCode
 from ottla.core.types import NO_TIMESTAMP_MS, Buffer, TimestampMs
-from ottla.records.checksum import crc32c
+from ottla.records.checksum import SMALL_BYTES, crc32c, small_crc32c
 from ottla.records.compression import DECOMPRESSED_BYTES_MAX, LAST_CODEC, ZSTD
 from ottla.records.errors import CorruptBatch
 from ottla.records.header import (
@@ -30,6 +30,8 @@ from ottla.records.varint import decode_varint
 
 FIRST_PRODUCE_VERSION_WITH_ZSTD = 7
 _INT64_MAX = 2**63 - 1
+_SMALL_BATCH_BYTES = SMALL_BYTES
+_new_tuple = tuple.__new__
 
 _CORRUPT_MESSAGE = ErrorCode.CORRUPT_MESSAGE
 _MESSAGE_TOO_LARGE = ErrorCode.MESSAGE_TOO_LARGE
@@ -86,7 +88,11 @@ def check_produced(
         return ProduceFault(
             _MESSAGE_TOO_LARGE, f"batch of {size_bytes} bytes, max.message.bytes is {limits.max_message_bytes}"
         )
-    if crc32c(records, CHECKSUMMED_POSITION, size_bytes) != crc:
+    if size_bytes <= _SMALL_BATCH_BYTES:
+        computed = small_crc32c(records[CHECKSUMMED_POSITION:])
+    else:
+        computed = crc32c(records, CHECKSUMMED_POSITION, size_bytes)
+    if computed != crc:
         return ProduceFault(_CORRUPT_MESSAGE, f"batch of {size_bytes} bytes: its checksum is not {crc:#010x}")
     if record_count <= 0 or record_count != last_offset_delta + 1:
         return ProduceFault(
@@ -123,7 +129,7 @@ def check_produced(
             return ProduceFault(_INVALID_TIMESTAMP, f"timestamps from {base_timestamp_ms} to {max_timestamp_ms}")
         if attributes & LOG_APPEND_TIME_MASK:
             return ProduceFault(_INVALID_TIMESTAMP, "batch marked with append time; only brokers set it")
-    return BatchHeader._make(fields)
+    return _new_tuple(BatchHeader, fields)  # less than half the time of BatchHeader._make
 
 
 def _fault_of_short_records(records: memoryview) -> ProduceFault:

@@ -7,6 +7,7 @@ from ottla.core.cluster import PartitionState
 from ottla.core.errors import ErrorCode
 from ottla.core.types import LeaderEpoch, Offset, TopicPartition
 from ottla.storage.log import Log
+from ottla.storage.log_config import NEVER
 from ottla.storage.log_results import AppendInfo, LogRead
 
 _NO_ERROR = ErrorCode.NONE
@@ -34,7 +35,10 @@ class Partition:
     def own_share(self) -> Offset:
         """The offset up to which this broker's copy keeps the promise of its flush mode."""
         log = self.log
-        return min(log.log_end_offset, log.recovery_point + log.config.flush_messages - 1)
+        flush_messages = log.config.flush_messages
+        if flush_messages == NEVER:
+            return log.log_end_offset
+        return min(log.log_end_offset, log.recovery_point + flush_messages - 1)
 
     @property
     def low_watermark(self) -> Offset:

@@ -12,6 +12,7 @@ from ottla.replication.delayed_delete_records import DelayedDeleteRecords, Delet
 from ottla.replication.delayed_produce import DelayedProduce, ProduceWait
 from ottla.replication.partition import Partition
 from ottla.storage.log import Log
+from ottla.storage.log_config import NEVER
 
 _NO_SUCH_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -111,7 +112,8 @@ class Replicas:
         Cheap when nothing waits. The fetches are completed once per loop turn, however many appends there were.
         """
         log = partition.log
-        if log.unflushed_messages >= log.config.flush_messages:
+        flush_messages = log.config.flush_messages
+        if flush_messages != NEVER and log.unflushed_messages >= flush_messages:
             self._request_flush(log)
         self.waiting.fetches.mark(partition.topic_partition)
 

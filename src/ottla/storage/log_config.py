@@ -10,7 +10,7 @@ from ottla.records.compression import GZIP, LZ4, ZSTD
 from ottla.records.validate import ProduceLimits
 
 _SEVEN_DAYS_MS = 7 * 24 * 3600 * 1000
-_NEVER = 2**63 - 1
+NEVER = 2**63 - 1
 
 CREATE_TIME = "CreateTime"
 LOG_APPEND_TIME = "LogAppendTime"
@@ -27,11 +27,11 @@ class LogConfig(NamedTuple):
     retention_ms: int = _SEVEN_DAYS_MS  # -1: for ever
     retention_bytes: int = -1  # -1: any size
     max_message_bytes: int = 1048588
-    flush_messages: int = _NEVER
-    flush_ms: int = _NEVER
+    flush_messages: int = NEVER
+    flush_ms: int = NEVER
     file_delete_delay_ms: int = 60_000
     message_timestamp_type: str = CREATE_TIME
-    message_timestamp_before_max_ms: TimestampMs = _NEVER
+    message_timestamp_before_max_ms: TimestampMs = NEVER
     message_timestamp_after_max_ms: TimestampMs = 3_600_000
     compact: bool = False
     delete: bool = True

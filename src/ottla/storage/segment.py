@@ -40,9 +40,13 @@ class Segment:
 
     __slots__ = (
         "_bytes_since_index_entry",
+        "_config",
         "_is_log_broken",
         "_max_timestamp",
         "_open_files",
+        "_sure_bytes",
+        "_sure_offset",
+        "_sure_timestamp_ms",
         "_tail_last_offsets",
         "_tail_positions",
         "base_offset",
@@ -72,7 +76,6 @@ class Segment:
         self.base_offset = base_offset
         self.size_bytes = log_bytes
         self.created_ms = created_ms
-        self.index_interval_bytes = config.index_interval_bytes
         self.log_path = segment_path(directory, base_offset, LOG_SUFFIX)
         self.offset_index = OffsetIndex(
             segment_path(directory, base_offset, OFFSET_INDEX_SUFFIX),
@@ -101,6 +104,7 @@ class Segment:
         self.first_timestamp_ms: TimestampMs | None = None  # of the first batch; None: no batch, or not read yet
         self._tail_last_offsets: list[Offset] = []
         self._tail_positions: list[int] = []
+        self.set_config(config)
 
     def create_files(self) -> None:
         """Make the files of a new segment, empty even where a leftover has the name."""
@@ -112,7 +116,30 @@ class Segment:
 
     # Appending
 
-    def append(self, data: Buffer, *, last_offset: Offset, max_timestamp_ms: TimestampMs) -> None:
+    def surely_takes(self, size_bytes: int, last_offset: Offset, max_timestamp_ms: TimestampMs) -> bool:
+        """The quick answer for nearly every batch: nothing that ends a segment is near. False means: look closer."""
+        return (
+            self.size_bytes + size_bytes <= self._sure_bytes
+            and max_timestamp_ms <= self._sure_timestamp_ms
+            and last_offset <= self._sure_offset
+        )
+
+    def set_config(self, config: LogConfig) -> None:
+        """Only the active segment follows a change."""
+        self.index_interval_bytes = config.index_interval_bytes
+        self._config = config
+        self._renew_certainty()
+
+    def _renew_certainty(self) -> None:
+        """Up to where a batch goes here for sure; known once the first batch has a timestamp."""
+        config = self._config
+        first_ms = self.first_timestamp_ms
+        is_known = first_ms is not None and first_ms >= 0 and not self.offset_index.is_full and not self.time_index.is_full
+        self._sure_bytes = config.segment_bytes if is_known else -1
+        self._sure_timestamp_ms = (first_ms or 0) + config.segment_ms - config.segment_jitter_ms
+        self._sure_offset = self.base_offset + _RELATIVE_OFFSET_MAX
+
+    def append(self, data: Buffer, last_offset: Offset, max_timestamp_ms: TimestampMs) -> None:
         """Add one batch. After an OSError the segment is as it was before."""
         position = self._write(data)
         self._note_batch(position, len(data), last_offset, max_timestamp_ms)
@@ -146,6 +173,7 @@ class Segment:
         self.size_bytes = position + size_bytes
         if not position:
             self.first_timestamp_ms = max_timestamp_ms
+            self._renew_certainty()
         max_timestamp = self._max_timestamp
         if max_timestamp is None or max_timestamp_ms > max_timestamp[0]:
             self._max_timestamp = (max_timestamp_ms, last_offset)
@@ -165,6 +193,7 @@ class Segment:
         if not self.time_index.is_full:
             self.time_index.maybe_append(*self.max_timestamp())
         self._bytes_since_index_entry = 0
+        self._renew_certainty()
 
     def holds_relative_offset(self, offset: Offset) -> bool:
         """Whether the index can express the offset."""
@@ -176,6 +205,7 @@ class Segment:
         if first_ms is None and self.size_bytes:
             header = read_header(self._open_files.read_file(self.log_path).pread(HEADER_BYTES, 0))
             first_ms = self.first_timestamp_ms = header.max_timestamp_ms
+            self._renew_certainty()
         if first_ms is not None and first_ms >= 0:
             return batch_timestamp_ms - first_ms
         return now_ms - self.created_ms
@@ -311,6 +341,7 @@ class Segment:
         self.forget_tail()
         self._max_timestamp = (NO_TIMESTAMP_MS, self.base_offset)
         self.first_timestamp_ms = None
+        self._renew_certainty()
         indexed_position = 0
         try:
             for position, header in batches:
@@ -351,6 +382,7 @@ class Segment:
         self.size_bytes = position
         self.forget_tail()
         self.first_timestamp_ms = None
+        self._renew_certainty()
         if position == 0:
             self._max_timestamp = (NO_TIMESTAMP_MS, self.base_offset)
             self._bytes_since_index_entry = 0

@@ -59,7 +59,7 @@ class SegmentList:
 
     def set_config(self, config: LogConfig) -> None:
         self.config = config
-        self.active.index_interval_bytes = config.index_interval_bytes
+        self.active.set_config(config)
 
     # The end that grows
 

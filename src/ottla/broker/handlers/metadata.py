@@ -20,6 +20,7 @@ from ottla.protocol.messages.metadata import (
 )
 
 _NO_ID = bytes(16)
+_TOPIC_IDS_SINCE = 12
 # Bits 3-11 for topics, 2-13 for the cluster: with no authorizer everybody may do everything.
 _ALL_TOPIC_OPERATIONS = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
 _ALL_CLUSTER_OPERATIONS = sum(1 << bit for bit in (4, 5, 7, 8, 9, 10, 11, 12))
@@ -36,6 +37,14 @@ class MetadataHandler:
         if wanted is None or (context.version == 0 and not wanted):
             found = [self._describe(image, request) for image in self._cache.topics.values()]
             return self._respond(found, request, context)
+        if context.version < _TOPIC_IDS_SINCE and any(
+            topic.name is None or topic.topic_id != _NO_ID for topic in wanted
+        ):
+            # The fields are in versions 10 and 11, but their answer has no place for a topic without a name.
+            refused = [
+                MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "") for topic in wanted
+            ]
+            return self._respond(refused, request, context)
         may_create = self._auto_create and (context.version < 4 or request.allow_auto_topic_creation)
         missing = self._missing_names(wanted) if may_create else []
         if not missing:

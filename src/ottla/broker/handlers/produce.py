@@ -96,12 +96,12 @@ class ProduceHandler:
         if info.error_code or info.is_duplicate:
             return None  # nothing was changed, so it can be looked at once more
         self._replicas.after_append(partition)
-        reached = partition.high_watermark if known.acks == _ALL else partition.own_share
-        if reached > info.last_offset:
+        last_offset = info.last_offset
+        if partition.high_watermark > last_offset or (known.acks != _ALL and partition.own_share > last_offset):
             return known.pack(correlation_id, info.first_offset, info.append_time_ms, info.log_start_offset)
         topic, index = partition.topic_partition
         produced = [ProducedPartition(index, 0, info.first_offset, info.append_time_ms, info.log_start_offset)]
-        wait = ProduceWait(partition, next_offset=info.last_offset + 1)
+        wait = ProduceWait(partition, next_offset=last_offset + 1)
         asked = _Asked(version, correlation_id, known.acks, known.timeout_ms)
         return self._await_promise([(topic, produced)], [(wait, produced, 0)], asked)
 
