@@ -17,7 +17,10 @@ from ottla.protocol.frames import RequestHeader, parse_request_header
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
-_HEAD = Struct(">hhi")  # api key, api version, correlation id: the same in every header version
+# Api key and version as one number, then the correlation id: the same in every version of the header.
+_HEAD = Struct(">Ii")
+_HEAD_BYTES = _HEAD.size
+_unpack_head = _HEAD.unpack_from
 
 
 class RequestContext:
@@ -73,11 +76,15 @@ class Dispatcher:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._apis: dict[int, Api] = {}
+        self._hot: dict[int, HotHandler] = {}  # by api key and version as one number
         self._request_classes: dict[ApiKey, type[ApiMessage]] = {}  # imported with the first request
 
     def serve(self, apis: Iterable[Api]) -> None:
         for api in apis:
             self._apis[api.key] = api
+            if api.handle_frame is not None:
+                for version in range(api.min_version, api.max_version + 1):
+                    self._hot[api.key << 16 | version] = api.handle_frame
 
     def advertised(self) -> list[ApiVersion]:
         """The truth that ApiVersions tells."""
@@ -91,9 +98,17 @@ class Dispatcher:
         ]
 
     def __call__(self, frame: memoryview, peer: Peer) -> Answer | Deferred | None:
-        if len(frame) < _HEAD.size:
+        if len(frame) < _HEAD_BYTES:
             raise ProtocolViolation(f"a frame of {len(frame)} bytes is shorter than a request header")
-        api_key, version, correlation_id = _HEAD.unpack_from(frame)
+        key_and_version, correlation_id = _unpack_head(frame)
+        handle_frame = self._hot.get(key_and_version)
+        if handle_frame is not None:
+            return handle_frame(frame, key_and_version & 0xFFFF, correlation_id, peer)
+        return self._dispatch_message(key_and_version >> 16, key_and_version & 0xFFFF, correlation_id, frame, peer)
+
+    def _dispatch_message(
+        self, api_key: int, version: int, correlation_id: int, frame: memoryview, peer: Peer
+    ) -> Answer | Deferred | None:
         api = self._apis.get(api_key)
         if api is None:
             raise ProtocolViolation(f"api key {api_key} is not served")
@@ -103,8 +118,6 @@ class Dispatcher:
             raise ProtocolViolation(
                 f"{api.key.name} version {version} is not served, {api.min_version} to {api.max_version} are"
             )
-        if api.handle_frame is not None:
-            return api.handle_frame(frame, version, correlation_id, peer)
         header = parse_request_header(frame)
         assert api.handle is not None
         request = decode(self._request_class_of(api.key), version, frame[header.body_position :])

@@ -35,7 +35,9 @@ class ClusterJoin:
         result: Result = await ask(self._loop, self._store.multi, nodes)
         if result.is_ok:
             return
-        answers: list[Awaitable[Result]] = [ask(self._loop, self._store.create, path, b"") for path in paths.PERSISTENT_PATHS]
+        answers: list[Awaitable[Result]] = [
+            ask(self._loop, self._store.create, path, b"") for path in paths.PERSISTENT_PATHS
+        ]
         for answer in await asyncio.gather(*answers):
             if answer.code not in (Code.OK, Code.NODE_EXISTS):
                 raise _failed("creating", answer)

@@ -10,6 +10,7 @@ from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.types import TopicPartition
 from ottla.protocol.fetch_codec import FetchedPartition, FetchPartition
 from ottla.records.compression import ZSTD
+from ottla.records.errors import CorruptBatch
 from ottla.records.header import iter_headers
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
@@ -151,7 +152,10 @@ def _failed(index: int, error_code: ErrorCode, partition: Partition | None = Non
 def _before_zstd(records: FileSlice) -> FileSlice:
     """The batches before the first one in zstd, which clients of that age can't read."""
     data = records.file.pread(records.length, records.position)
-    for position, header in iter_headers(memoryview(data), allow_partial_tail=True):
-        if header.compression == ZSTD:
-            return records._replace(length=position)
+    try:
+        for position, header in iter_headers(memoryview(data), allow_partial_tail=True):
+            if header.compression == ZSTD:
+                return records._replace(length=position)
+    except CorruptBatch:
+        pass  # rotten on disk: the reader finds that as it would with any other version
     return records

@@ -122,9 +122,7 @@ class FetchSessions:
         sessions[session_id] = session
         return session
 
-    def resume(
-        self, session_id: int, *, epoch: int, uses_topic_ids: bool, now_ms: int
-    ) -> FetchSession | SessionFault:
+    def resume(self, session_id: int, *, epoch: int, uses_topic_ids: bool, now_ms: int) -> FetchSession | SessionFault:
         """The session of an incremental fetch, its epoch moved on."""
         session = self._sessions.get(session_id)
         if session is None:

@@ -82,8 +82,10 @@ def records_after(version: int, frame: memoryview, head_end: int) -> memoryview 
     size = len(frame)
     if version >= FLEXIBLE_SINCE:
         length, start = read_unsigned_varint(frame, head_end)
-        end = start + length - 1
-        return frame[start:end] if length and end == size - 3 and frame[end:] == _NO_TAGS else None
+        end = size - 3
+        if length and start + length - 1 == end and not (frame[end] or frame[end + 1] or frame[end + 2]):
+            return frame[start:end]
+        return None
     (length,) = _unpack_length(frame, head_end)
     start = head_end + 4
     return frame[start:] if length >= 0 and start + length == size else None

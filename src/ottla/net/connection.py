@@ -8,7 +8,7 @@ import socket
 from struct import Struct
 
 from ottla.core.errors import ProtocolViolation
-from ottla.core.exchange import Deferred
+from ottla.core.exchange import Answer, Deferred
 from ottla.net.environment import CARRY_FRAME_MAX_BYTES, SIP_BYTES, Environment
 from ottla.net.foreign_protocol import describe_bad_size, looks_foreign
 from ottla.net.order import AnswerOrder, bytes_in_memory
@@ -197,6 +197,9 @@ class Connection:
         """Start the complete frames of view[:end], as many as a turn may have, and keep the rest."""
         position = 0
         frames_left = _FRAMES_PER_TURN_MAX
+        handle = self._environment.handler
+        metrics = self._environment.metrics
+        order = self._order
         while end - position >= 4:
             size = _unpack_size(view, position)[0]
             if not 0 < size <= self._max_frame_bytes:
@@ -214,7 +217,15 @@ class Connection:
                 return
             frames_left -= 1
             position = next_position
-            if not self._start_frame(view[body:next_position], ready):
+            metrics.frames += 1
+            try:
+                answer = handle(view[body:next_position], self)
+            except Exception as error:  # noqa: BLE001  (see `_end_for`)
+                self._end_for(error)
+                return
+            if type(answer) is bytes and len(answer) < _LARGE_ANSWER_BYTES and not order:
+                ready.append(answer)  # nearly always
+            elif not self._place_answer(answer, ready):
                 if position < end and not self.is_closed and self._closing_reason is None:
                     self._keep_backlog(view[position:end])
                 return
@@ -223,21 +234,31 @@ class Connection:
                 self._input.restart_clock()
             self._keep_carry(view[position:end])
 
+    def _end_for(self, error: Exception) -> None:
+        """A handler raised: the connection ends after the answers before this one.
+
+        Every kind of error is caught, which is right nowhere else: a bug in a handler must cost the connection that
+        met it, not the broker and everybody on it. It is logged with its traceback and counted.
+        """
+        if isinstance(error, ProtocolViolation):
+            self._environment.log.info("%s: %s; closing the connection", self.address, error)
+            self._closing_reason = "protocol violation"
+        else:
+            self._environment.log.bug("%s: a handler failed; closing the connection", self.address)
+            self._closing_reason = "handler failed"
+
     def _start_frame(self, frame: memoryview, ready: list[Part]) -> bool:
         """Hand one frame to the handler and its answer to its place; False when the turn ends here."""
         self._environment.metrics.frames += 1
         try:
             answer = self._environment.handler(frame, self)
-        except ProtocolViolation as violation:
-            self._environment.log.info("%s: %s; closing the connection", self.address, violation)
-            self._closing_reason = "protocol violation"
+        except Exception as error:  # noqa: BLE001  (see `_end_for`)
+            self._end_for(error)
             return False
-        except Exception:  # noqa: BLE001
-            # The one broad except of the network: a bug in a handler must cost the connection that met it, not the
-            # broker and everybody on it. It is logged with its traceback and counted.
-            self._environment.log.bug("%s: a handler failed; closing the connection", self.address)
-            self._closing_reason = "handler failed"
-            return False
+        return self._place_answer(answer, ready)
+
+    def _place_answer(self, answer: Answer | Deferred | None, ready: list[Part]) -> bool:
+        """Put an answer where its order wants it; False when the turn ends here."""
         if answer is None:
             return True
         order = self._order

@@ -28,9 +28,7 @@ class DelayedProduce(DelayedOperation):
 
     __slots__ = ("_needs_all_replicas", "_on_done", "_open", "waits")
 
-    def __init__(
-        self, waits: Sequence[ProduceWait], *, needs_all_replicas: bool, on_done: Callable[[], None]
-    ) -> None:
+    def __init__(self, waits: Sequence[ProduceWait], *, needs_all_replicas: bool, on_done: Callable[[], None]) -> None:
         super().__init__()
         self.waits = waits
         self._open = list(waits)

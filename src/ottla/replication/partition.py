@@ -10,8 +10,6 @@ from ottla.storage.log import Log
 from ottla.storage.log_config import NEVER
 from ottla.storage.log_results import AppendInfo, LogRead
 
-_NO_ERROR = ErrorCode.NONE
-
 
 class Partition:
     """The leader's side of one partition.
@@ -78,8 +76,11 @@ class Partition:
             produce_version=produce_version,
             is_checked_deeply=is_checked_deeply,
         )
-        if info.error_code == _NO_ERROR:
-            self.maybe_advance_high_watermark()
+        if not info.error_code:
+            if self.log.config.flush_messages == NEVER and len(self.state.isr) == 1:
+                self.high_watermark = self.log.log_end_offset  # the only copy, and nothing to wait for
+            else:
+                self.maybe_advance_high_watermark()
         return info
 
     def restore_high_watermark(self, checkpointed: Offset | None) -> None:

@@ -134,15 +134,16 @@ class Segment:
         """Up to where a batch goes here for sure; known once the first batch has a timestamp."""
         config = self._config
         first_ms = self.first_timestamp_ms
-        is_known = first_ms is not None and first_ms >= 0 and not self.offset_index.is_full and not self.time_index.is_full
+        is_known = (
+            first_ms is not None and first_ms >= 0 and not self.offset_index.is_full and not self.time_index.is_full
+        )
         self._sure_bytes = config.segment_bytes if is_known else -1
         self._sure_timestamp_ms = (first_ms or 0) + config.segment_ms - config.segment_jitter_ms
         self._sure_offset = self.base_offset + _RELATIVE_OFFSET_MAX
 
     def append(self, data: Buffer, last_offset: Offset, max_timestamp_ms: TimestampMs) -> None:
         """Add one batch. After an OSError the segment is as it was before."""
-        position = self._write(data)
-        self._note_batch(position, len(data), last_offset, max_timestamp_ms)
+        self._note_batch(self._write(data), len(data), last_offset, max_timestamp_ms)
 
     def append_run(self, data: Buffer, batches: list[tuple[int, BatchHeader]]) -> None:
         """Add several batches with one write; `batches` are their positions within `data` and their headers."""

@@ -37,9 +37,7 @@ class CreateTopicsHandler:
                 reply.send(CreateTopicsResponse(topics=ordered))
 
         for topic in todo:
-            self._topics.create(
-                _new_topic(topic), partial(on_created, topic.name), validate_only=request.validate_only
-            )
+            self._topics.create(_new_topic(topic), partial(on_created, topic.name), validate_only=request.validate_only)
         return reply
 
     def _result(self, name: str, outcome: TopicImage | TopicFault) -> CreatableTopicResult:

@@ -22,9 +22,7 @@ class InitProducerIdHandler:
             if producer_id is None:
                 # Retriable: the store did not answer this time.
                 failed = ErrorCode.COORDINATOR_NOT_AVAILABLE
-                reply.send(
-                    InitProducerIdResponse(error_code=failed, producer_id=NO_PRODUCER_ID, producer_epoch=-1)
-                )
+                reply.send(InitProducerIdResponse(error_code=failed, producer_id=NO_PRODUCER_ID, producer_epoch=-1))
             else:
                 reply.send(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
 

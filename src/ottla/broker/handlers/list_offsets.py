@@ -4,7 +4,7 @@
 """
 
 from ottla.broker.api import RequestContext
-from ottla.core.errors import ErrorCode
+from ottla.core.errors import ErrorCode, StorageError
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -48,7 +48,11 @@ class ListOffsetsHandler:
         response.error_code = partition.check_leader_epoch(wanted.current_leader_epoch)
         if response.error_code != ErrorCode.NONE:
             return response
-        found = _look_up(partition, wanted.timestamp, is_committed)
+        try:
+            found = _look_up(partition, wanted.timestamp, is_committed)
+        except StorageError as error:
+            self._replicas.on_storage_error(partition, error)
+            found = ErrorCode.KAFKA_STORAGE_ERROR
         if isinstance(found, ErrorCode):
             response.error_code = found
         else:

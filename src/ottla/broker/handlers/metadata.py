@@ -109,9 +109,7 @@ class MetadataHandler:
                 return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=None)
             name = self._cache.name_of(wanted.topic_id)
             if name is None:
-                return MetadataResponseTopic(
-                    error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id
-                )
+                return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
         image = self._cache.topics.get(name)
         if image is not None:
             return self._describe(image, request)

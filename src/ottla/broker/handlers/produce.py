@@ -93,14 +93,14 @@ class ProduceHandler:
         except StorageError as error:
             self._replicas.on_storage_error(partition, error)
             return None
-        if info.error_code or info.is_duplicate:
+        first_offset, last_offset, append_time_ms, log_start_offset, error_code, _, _, is_duplicate = info
+        if error_code or is_duplicate:
             return None  # nothing was changed, so it can be looked at once more
         self._replicas.after_append(partition)
-        last_offset = info.last_offset
         if partition.high_watermark > last_offset or (known.acks != _ALL and partition.own_share > last_offset):
-            return known.pack(correlation_id, info.first_offset, info.append_time_ms, info.log_start_offset)
+            return known.pack(correlation_id, first_offset, append_time_ms, log_start_offset)
         topic, index = partition.topic_partition
-        produced = [ProducedPartition(index, 0, info.first_offset, info.append_time_ms, info.log_start_offset)]
+        produced = [ProducedPartition(index, 0, first_offset, append_time_ms, log_start_offset)]
         wait = ProduceWait(partition, next_offset=last_offset + 1)
         asked = _Asked(version, correlation_id, known.acks, known.timeout_ms)
         return self._await_promise([(topic, produced)], [(wait, produced, 0)], asked)
@@ -133,9 +133,7 @@ class ProduceHandler:
         is_plain = config.compression_type == _AS_SENT and not config.compact
         if not is_plain or (asked.acks == _ALL and not partition.has_enough_in_sync_replicas):
             return 0
-        return self._heads.learn(
-            asked.version, frame, records, partition, acks=asked.acks, timeout_ms=asked.timeout_ms
-        )
+        return self._heads.learn(asked.version, frame, records, partition, acks=asked.acks, timeout_ms=asked.timeout_ms)
 
     def _append(self, topics: _Topics, asked: _Asked, *, is_prepared: bool) -> Answer | Deferred | None:
         replicas = self._replicas
@@ -261,8 +259,13 @@ class ProduceHandler:
 
         def work() -> _Topics:
             return [
-                (topic, [(index, prepare(records, config, produce_version=asked.version, now_ms=now_ms))
-                         for index, records, config in entries])
+                (
+                    topic,
+                    [
+                        (index, prepare(records, config, produce_version=asked.version, now_ms=now_ms))
+                        for index, records, config in entries
+                    ],
+                )
                 for topic, entries in kept
             ]
 
