@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import subprocess
 import sys
+import tracemalloc
 
 import cramjam
 import pytest
@@ -162,6 +163,24 @@ def test_every_level_round_trips(codec, levels):
 def test_levels_out_of_range_are_refused(codec, level):
     with pytest.raises(ValueError, match="level"):
         check_level(codec, level)
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_garbage_costs_no_more_memory_than_the_codec_could_make_of_it(codec):
+    cut = bytes(compress(codec, TEXT))[:60]
+    tracemalloc.start()
+    for garbage in (b"", b"\x00", b"\xff" * 60, cut):
+        with pytest.raises(CorruptBatch):
+            decompress(codec, garbage)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 8 * 1024 * 1024
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_the_most_that_a_codec_packs_is_unpacked(codec):
+    zeros = bytes(100_000_000)
+    assert decompress(codec, compress(codec, zeros)) == zeros
 
 
 def test_names():

@@ -36,6 +36,9 @@ _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES = 32 * 1024
 # Snappy's densest element turns 3 bytes into 64; a block that promises more than this is lying.
 _SNAPPY_RATIO_MAX = 32
+_GZIP_RATIO_MAX = 1032  # deflate: two bits make 258 bytes
+_LZ4_RATIO_MAX = 256  # each byte of a match's length adds 255 bytes
+_ZSTD_RATIO_MAX = 32 * 1024  # a repeated byte: a block of four bytes makes 128 KiB
 
 _FIRST_CAPACITY_BYTES = 64 * 1024
 _CAPACITY_GROWTH = 8
@@ -95,20 +98,24 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DECOMPRESSED_BYTES_MAX
     if codec == SNAPPY:
         return _decompress_snappy(memoryview(data), max_bytes)
     if codec == GZIP:
-        return _decompress_bounded(cramjam.gzip.decompress_into, data, max_bytes)
+        return _decompress_bounded(cramjam.gzip.decompress_into, data, max_bytes, ratio_max=_GZIP_RATIO_MAX)
     if codec == LZ4:
-        return _decompress_bounded(cramjam.lz4.decompress_into, data, max_bytes)
+        return _decompress_bounded(cramjam.lz4.decompress_into, data, max_bytes, ratio_max=_LZ4_RATIO_MAX)
     if codec == ZSTD:
-        return _decompress_bounded(cramjam.zstd.decompress_into, data, max_bytes)
+        return _decompress_bounded(cramjam.zstd.decompress_into, data, max_bytes, ratio_max=_ZSTD_RATIO_MAX)
     raise CorruptBatch(f"unknown codec {codec}")
 
 
-def _decompress_bounded(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, max_bytes: int) -> bytearray:
+def _decompress_bounded(
+    decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, max_bytes: int, *, ratio_max: int
+) -> bytearray:
     """Into a buffer of fixed size, a larger one on the next try: the output's size is nowhere said reliably.
 
     Common data fits at the first try. Any refusal counts as "too small" until the limit is reached, since the codecs
-    tell the two apart only in their messages; that costs garbage a few attempts of at most an eighth of the next one.
+    tell the two apart only in their messages; that costs garbage a few attempts of at most an eighth of the next one,
+    and none beyond what the codec could make of so many bytes.
     """
+    max_bytes = min(max_bytes, _FIRST_CAPACITY_BYTES + ratio_max * len(data))
     capacity = min(max_bytes, max(_FIRST_CAPACITY_BYTES, _CAPACITY_GROWTH * len(data)))
     while True:
         plain = bytearray(capacity)
