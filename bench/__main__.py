@@ -1,0 +1,153 @@
+"""`python -m bench`: the cases beside Apache Kafka, in one run. `--help` lists the options."""
+
+import argparse
+import contextlib
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from bench import report
+from bench.client_cases import client_cases
+from bench.loader import LoaderMissingError, compiled_loader
+from bench.model import OURS, THEIRS, Case, Metric, Row
+from bench.own_cases import own_cases
+from bench.peers import Peer
+from bench.process_cases import CleanStart, Start, Sustained
+from bench.raw_cases import raw_cases, warm_up
+from bench.runner import run_case
+from interop.kafka_jars import PeerMissingError, jars_dir, java_command
+
+_RESULTS_DIR = Path(__file__).with_name("results")
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench", description="Speed of Ottla beside Apache Kafka, in one run.")
+    parser.add_argument("--only", default="", help="cases to run, separated by commas; a prefix is enough")
+    parser.add_argument("--peers", default=f"{OURS},{THEIRS}", help="which brokers (default: both)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds for each case (default: 3)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="how long a raw round measures (default: 4)")
+    parser.add_argument("--minutes", type=float, default=0.0, help="also watch memory under so many minutes of load")
+    parser.add_argument("--quick", action="store_true", help="one short round each: does it work, not how fast is it")
+    parser.add_argument("--list", action="store_true", help="name the cases and end")
+    parser.add_argument("--markdown", type=Path, help="also write a Markdown page, such as docs/benchmarks.md")
+    parser.add_argument("--json", type=Path, help="where the JSON goes (default: bench/results/<time>.json)")
+    parser.add_argument(
+        "--work-dir", type=Path, help="where the brokers keep their data (default: the temporary folder)"
+    )
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.rounds, options.seconds = 1, 1.0
+    return options
+
+
+def available_peers(wanted: Sequence[str], notes: list[str]) -> list[str]:
+    """The wanted peers that this machine can run; notes say what is missing for the others."""
+    names = [name for name in wanted if name in (OURS, THEIRS)]
+    if unknown := set(wanted) - set(names):
+        sys.exit(f"bench: unknown peers {', '.join(sorted(unknown))}; known are {OURS}, {THEIRS}")
+    if THEIRS in names:
+        try:
+            java_command()
+            jars_dir()
+        except PeerMissingError as missing:
+            notes.append(f"without Apache Kafka, so no ratios: {missing}")
+            names.remove(THEIRS)
+    return names
+
+
+def is_wanted(name: str, only: str) -> bool:
+    return not only or any(name.startswith(prefix.strip()) for prefix in only.split(","))
+
+
+def memory_row(peers: Sequence[Peer]) -> Row:
+    """Resident memory of the peers that did all the work."""
+    metric = Metric("RSS after everything", "MB", higher_is_better=False, goal=0.1)
+    rounds = {peer.name: [peer.broker.resident_bytes() / 1e6] for peer in peers}
+    return Row("memory-after", "memory", metric, rounds, {})
+
+
+def loader_is_missing(notes: list[str]) -> bool:
+    try:
+        compiled_loader()
+    except LoaderMissingError as missing:
+        notes.append(f"raw cases skipped: {missing}")
+        return True
+    return False
+
+
+def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[list[Row], list[str]]:
+    notes: list[str] = []
+    rows: list[Row] = []
+    names = available_peers([name.strip() for name in options.peers.split(",")], notes)
+    no_loader = loader_is_missing(notes)
+    scale = 0.1 if options.quick else 1.0
+    process: list[Case] = [Start(work_dir)]
+    clean_start = CleanStart(work_dir, partitions=int(1000 * max(scale, 0.2)))
+    served: list[Case] = [] if no_loader else [*raw_cases(options.seconds)]
+    served += client_cases(scale)
+    sustained: list[Case] = []
+    if options.minutes and not no_loader:
+        sustained.append(Sustained(work_dir, minutes=options.minutes))
+    own: list[Case] = [*own_cases(work_dir)] if OURS in names else []
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, highlight=False)
+
+    def measure(cases: Sequence[Case], peers: Sequence[Peer], rounds: int) -> None:
+        for case in cases:
+            say(f"{case.name}: {case.title}")
+            rows.extend(run_case(case, peers, rounds=rounds, say=say))
+
+    def wanted(cases: Sequence[Case]) -> list[Case]:
+        return [case for case in cases if is_wanted(case.name, options.only)]
+
+    if options.list:
+        for case in [*process, clean_start, *served, *sustained, *own]:
+            say(f"{case.name:<24} {case.title}")
+        return rows, notes
+    with contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(Peer(name, work_dir)) for name in names]
+        measure(wanted(process), peers, options.rounds)
+        if wanted(served):
+            for peer in peers:
+                if not no_loader:
+                    say(f"warming up {peer.name}")
+                    warm_up(peer, scale=scale)
+            measure(wanted(served), peers, options.rounds)
+            rows.append(memory_row(peers))
+    with contextlib.ExitStack() as stack:
+        fresh = [stack.enter_context(Peer(name, work_dir)) for name in names]
+        measure(wanted(sustained), fresh, 1)
+        ours = [peer for peer in fresh if peer.name == OURS]
+        if ours:
+            measure(wanted([clean_start, *own]), ours, options.rounds)
+    return rows, notes
+
+
+def main() -> None:
+    options = parse_arguments(sys.argv[1:])
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    started = time.strftime("%Y%m%d-%H%M%S")
+    about = {} if options.list else report.machine()
+    with tempfile.TemporaryDirectory(prefix="ottla-bench-", dir=options.work_dir) as work_dir:
+        rows, notes = run(options, Path(work_dir), console)
+    if options.list:
+        return
+    if float(about["load average"]) > 0.5:
+        busy = f"the machine was busy before the run (load average {about['load average']})"
+        notes.append(f"{busy}: figures and ratios scatter, run it again on a quiet one")
+    report.show(rows, notes, console)
+    settings: dict[str, object] = {"rounds": options.rounds, "seconds": options.seconds, "quick": options.quick}
+    report.write_json(options.json or _RESULTS_DIR / f"{started}.json", rows, notes, about=about, settings=settings)
+    if options.markdown:
+        report.write_markdown(options.markdown, rows, notes, about=about, rounds=options.rounds)
+    if any(row.verdict() == "FAIL" for row in rows):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

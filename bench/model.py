@@ -1,0 +1,66 @@
+"""What a case is and what it yields: metrics with goals, rounds for each peer, medians and ratios. No I/O."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from bench.peers import Peer
+
+OURS = "ottla"
+THEIRS = "kafka"
+
+
+class Metric(NamedTuple):
+    """One figure of a case; a goal is the ratio ours : Kafka's, or for `absolute` ones our own figure."""
+
+    name: str
+    unit: str
+    higher_is_better: bool = True
+    goal: float | None = None
+    absolute_goal: bool = False
+
+    def is_reached(self, figure: float) -> bool:
+        assert self.goal is not None
+        return figure >= self.goal if self.higher_is_better else figure <= self.goal
+
+    def goal_text(self) -> str:
+        if self.goal is None:
+            return "-"
+        unit = f" {self.unit}" if self.absolute_goal else ""
+        return f"{'≥' if self.higher_is_better else '≤'} {self.goal:.3g}{unit}"
+
+
+class Case(Protocol):
+    """A piece of work that each peer does in turn; a round yields a figure for each metric."""
+
+    name: str
+    title: str
+    metrics: Sequence[Metric]
+
+    def run_round(self, peer: Peer, round_number: int) -> Mapping[str, float]: ...
+
+
+class Row(NamedTuple):
+    """One metric of one case, over all rounds and peers."""
+
+    case: str
+    title: str
+    metric: Metric
+    rounds: Mapping[str, Sequence[float]]
+    cpu_cores: Mapping[str, float]
+    note: str = ""
+
+    def median(self, peer_name: str) -> float | None:
+        figures = self.rounds.get(peer_name)
+        return statistics.median(figures) if figures else None
+
+    def ratio(self) -> float | None:
+        ours, theirs = self.median(OURS), self.median(THEIRS)
+        return ours / theirs if ours is not None and theirs else None
+
+    def verdict(self) -> str:
+        """pass, FAIL, or a dash where there is no goal or nothing to compare with."""
+        figure = self.median(OURS) if self.metric.absolute_goal else self.ratio()
+        if self.metric.goal is None or figure is None:
+            return "-"
+        return "pass" if self.metric.is_reached(figure) else "FAIL"

@@ -1,0 +1,149 @@
+"""Shows the rows of a run: a table on the terminal, a JSON file, a Markdown page. Ratio first, goals beside it."""
+
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.model import OURS, THEIRS, Row
+
+_COLUMNS = ("ratio", "goal", "", "case", "Ottla", "Kafka", "unit", "CPU Ottla", "CPU Kafka")
+
+
+def machine() -> dict[str, str]:
+    processor = ""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            processor = line.partition(":")[2].strip()
+            break
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "processor": processor or platform.machine(),
+        "cores": str(os.cpu_count()),
+        "memory": f"{memory_bytes / 1e9:.0f} GB",
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "fdatasync": f"{_fdatasync_ms():.2f} ms",
+        "page cache": f"{_page_cache_megabytes_per_second():.0f} MB/s",
+        "load average": f"{os.getloadavg()[0]:.1f}",
+    }
+
+
+def _fdatasync_ms() -> float:
+    """Median cost of making 4 KB durable in the temporary folder: what the durable cases stand on."""
+    costs = []
+    with tempfile.TemporaryFile() as file:
+        for _ in range(50):
+            file.write(bytes(4096))
+            file.flush()
+            started = time.perf_counter()
+            os.fdatasync(file.fileno())
+            costs.append(1000 * (time.perf_counter() - started))
+    return statistics.median(costs)
+
+
+def _page_cache_megabytes_per_second() -> float:
+    """How fast one process writes 512 MB into a file: no broker takes records faster than that."""
+    block = bytes(1024 * 1024)
+    with tempfile.TemporaryFile(buffering=0) as file:
+        started = time.perf_counter()
+        for _ in range(512):
+            file.write(block)
+        return 512 * len(block) / 1e6 / (time.perf_counter() - started)
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    ratio = row.ratio()
+    title = row.title if len(row.metric.name.split("/")) > 1 else f"{row.title}: {row.metric.name}"
+    return (
+        "-" if ratio is None else f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}",
+        row.metric.goal_text(),
+        row.verdict(),
+        title,
+        _figure(row.median(OURS)),
+        _figure(row.median(THEIRS)),
+        row.metric.unit,
+        _figure(row.cpu_cores.get(OURS)),
+        _figure(row.cpu_cores.get(THEIRS)),
+    )
+
+
+def show(rows: Sequence[Row], notes: Sequence[str], console: Console) -> None:
+    table = Table(title="Ottla beside Apache Kafka: ratio of medians (lower is better where the goal says ≤)")
+    for column in _COLUMNS:
+        table.add_column(column, justify="left" if column in ("case", "unit", "") else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*cells(row), style="red" if row.verdict() == "FAIL" else None)
+    console.print(table)
+    for note in [*notes, *dict.fromkeys(f"{row.case}: {row.note}" for row in rows if row.note)]:
+        console.print(f"note: {note}", markup=False)
+
+
+def write_json(
+    path: Path, rows: Sequence[Row], notes: Sequence[str], *, about: dict[str, str], settings: dict[str, object]
+) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    run = {
+        "machine": about,
+        "settings": settings,
+        "notes": list(notes),
+        "rows": [
+            {
+                "case": row.case,
+                "title": row.title,
+                "metric": row.metric.name,
+                "unit": row.metric.unit,
+                "ratio": row.ratio(),
+                "goal": row.metric.goal_text(),
+                "verdict": row.verdict(),
+                "medians": {name: row.median(name) for name in row.rounds},
+                "rounds": {name: list(figures) for name, figures in row.rounds.items()},
+                "cpu_cores": dict(row.cpu_cores),
+                "note": row.note,
+            }
+            for row in rows
+        ],
+    }
+    path.write_text(json.dumps(run, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_markdown(
+    path: Path, rows: Sequence[Row], notes: Sequence[str], *, about: dict[str, str], rounds: int
+) -> None:
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `python -m bench --markdown docs/benchmarks.md`. Both brokers run side by side on one machine and",
+        f"take turns within each round; figures are medians of {rounds} rounds. Ratio = Ottla : Apache Kafka; where",
+        "the goal says ≤, lower is better. CPU = cores kept busy by the broker under the load.",
+        "Kafka is Apache Kafka 4.3.0, one KRaft node, heap 1 GB and G1 as in its own start script; both brokers are",
+        "warmed up before anything is measured. confluent-kafka consumes with `fetch.queue.backoff.ms=1`: with its",
+        "default of 1000 it pauses whenever a fast broker fills its queue.",
+        "",
+        f"Machine: {about['processor']}, {about['cores']} cores, {about['memory']}, Linux {about['kernel']}, "
+        f"Python {about['python']}, fdatasync of 4 KB {about['fdatasync']}, "
+        f"writing to a file {about['page cache']}, load average before the run {about['load average']}.",
+        "",
+        "| " + " | ".join(column or "reached" for column in _COLUMNS) + " |",
+        "|" + "---|" * len(_COLUMNS),
+    ]
+    lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
+    all_notes = [*notes, *dict.fromkeys(f"{row.case}: {row.note}" for row in rows if row.note)]
+    if all_notes:
+        lines += ["", "Notes:", ""]
+        lines += [f"- {' '.join(note.split())}" for note in all_notes]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")

@@ -1,0 +1,1 @@
+"""Foreign software as judge and peer: Apache Kafka's broker and tools, kcat, kafkajs. Not part of the package."""

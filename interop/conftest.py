@@ -1,0 +1,54 @@
+"""Fixtures of the interop tests: a broker to talk to, topics on it, and Kafka's tools where the machine can run them.
+
+`OTTLA_INTEROP_BROKER=kafka` puts Apache Kafka in the place of our broker: so the tests themselves are checked.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from interop.broker_process import BrokerProcess
+from interop.kafka_jars import PeerMissingError, jars_dir, java_command
+from interop.kafka_peer import KafkaPeer
+from interop.ottla_broker import OttlaBroker
+
+CreateTopic = Callable[..., str]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "smoke: quick ones, run by `make interop-smoke`")
+
+
+@pytest.fixture(scope="session")
+def kafka_tools() -> None:
+    """Kafka's jars and a java; the tests that need them are skipped, with the reason, where they cannot be had."""
+    try:
+        java_command()
+        jars_dir()
+    except PeerMissingError as missing:
+        pytest.skip(str(missing))
+
+
+def new_broker(data_dir: Path) -> BrokerProcess:
+    return KafkaPeer(data_dir) if os.environ.get("OTTLA_INTEROP_BROKER") == "kafka" else OttlaBroker(data_dir)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with new_broker(tmp_path_factory.mktemp("broker") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def create_topic(broker: BrokerProcess) -> CreateTopic:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+
+    def create(name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])[name].result(timeout=30)
+        return name
+
+    return create
