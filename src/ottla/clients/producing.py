@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla.clients.cluster import NO_LEADER, Cluster
-from ottla.clients.errors import RETRIABLE, BrokerError, ConnectionFailed, check
+from ottla.clients.errors import RETRIABLE, BrokerError, ConnectionFailed, check, error_name
 from ottla.clients.partitioning import partition_for_key
 from ottla.clients.produce_channel import InFlight, ProduceChannel
 from ottla.core.errors import ErrorCode
@@ -38,6 +38,9 @@ class Delivery(NamedTuple):
     error_code: int
     error_message: str | None = None
 
+    def describe_error(self) -> str:
+        return error_name(self.error_code) + (f" ({self.error_message})" if self.error_message else "")
+
 
 class SenderSettings(NamedTuple):
     """How to send; the names are those of Kafka's producer."""
@@ -55,18 +58,17 @@ class SenderSettings(NamedTuple):
 
 
 class _Batch:
-    """Records of one partition on their way; built once, so that a retry sends the very same bytes."""
+    """Records of one partition on their way; built at its first sending, and a retry sends the very same bytes."""
 
-    __slots__ = ("builder", "created_at", "data", "not_before", "place", "record_count", "size_bytes")
+    __slots__ = ("builder", "created_at", "data", "not_before", "place", "size_bytes")
 
     def __init__(self, place: TopicPartition, now: float) -> None:
         self.place = place
-        self.builder: BatchBuilder | None = BatchBuilder()
+        self.builder = BatchBuilder()
         self.created_at = now
         self.not_before = 0.0
         self.data: bytearray | None = None
-        self.record_count = 0
-        self.size_bytes = 0
+        self.size_bytes = 0  # uncompressed, known when nothing is added any more
 
 
 class _Lane:
@@ -110,6 +112,7 @@ class BatchSender:
         self._linger = self.settings.linger_ms / 1000
         self._producer_id = NO_PRODUCER_ID
         self._producer_epoch = NO_PRODUCER_EPOCH
+        self._needs_producer_id = False
         if self.settings.enable_idempotence and self.settings.acks == ACKS_ALL:
             self._become_idempotent()
 
@@ -147,19 +150,15 @@ class BatchSender:
             lane = self._lanes[place] = _Lane(place)
         now = time.monotonic()
         batch = lane.filling
-        if batch is not None:
-            assert batch.builder is not None
-            if batch.builder.size_bytes_with(key, value, headers) > self.settings.batch_size:
-                self._close_batch(lane)
-                batch = None
+        if batch is not None and batch.builder.size_bytes_with(key, value, headers) > self.settings.batch_size:
+            self._close_batch(lane)
+            batch = None
         if batch is None:
             if self.buffered_bytes > self.settings.buffer_memory:
                 self._wait_for_room()
             batch = lane.filling = _Batch(place, now)
             self._open_lanes[place] = lane
-        builder = batch.builder
-        assert builder is not None
-        builder.append(int(time.time() * 1000) if timestamp_ms is None else timestamp_ms, key, value, headers)
+        batch.builder.append(int(time.time() * 1000) if timestamp_ms is None else timestamp_ms, key, value, headers)
 
     def poll(self, timeout_ms: float = 0) -> None:
         """Send what is due, take in what was answered; wait for that at most `timeout_ms`."""
@@ -209,32 +208,42 @@ class BatchSender:
             self.poll(10)
 
     def _close_batch(self, lane: _Lane) -> None:
-        """Header, codec and checksum; with a producer id also the sequence, which the batch keeps for ever."""
         batch = lane.filling
         assert batch is not None
-        builder = batch.builder
-        assert builder is not None
+        batch.size_bytes = batch.builder.size_bytes
+        lane.filling = None
+        lane.waiting.append(batch)
+        self.buffered_bytes += batch.size_bytes
+
+    def _build(self, lane: _Lane, batch: _Batch) -> bytearray:
+        """Header, codec and checksum; with a producer id also the sequence, which the batch keeps for ever."""
         sequence = NO_SEQUENCE
         if self._producer_id != NO_PRODUCER_ID:
             sequence = lane.next_sequence
-            lane.next_sequence = add_to_sequence(sequence, builder.record_count)
-        batch.record_count = builder.record_count
-        batch.size_bytes = builder.size_bytes
-        batch.data = builder.build(
+            lane.next_sequence = add_to_sequence(sequence, batch.builder.record_count)
+        return batch.builder.build(
             codec=self.settings.codec,
             producer_id=self._producer_id,
             producer_epoch=self._producer_epoch,
             base_sequence=sequence,
         )
-        batch.builder = None
-        lane.filling = None
-        lane.waiting.append(batch)
-        self.buffered_bytes += len(batch.data)
+
+    def _start_sequences_anew(self) -> None:
+        """After a batch was given up: its place in the sequence stays empty, so all go on under another producer id.
+
+        What was built before keeps its old id. The two don't mix: a partition has one batch under way.
+        """
+        self._become_idempotent()
+        self._needs_producer_id = False
+        for lane in self._lanes.values():
+            lane.next_sequence = 0
 
     def _send_due(self, now: float, *, is_flushing: bool) -> None:
         """One batch of every partition that is due and not under way, grouped into requests by leader."""
         if not self._open_lanes:
             return
+        if self._needs_producer_id:
+            self._start_sequences_anew()
         ready: dict[BrokerId, list[_Batch]] = {}
         emptied = []
         for place, lane in self._open_lanes.items():
@@ -271,18 +280,17 @@ class BatchSender:
         while start < len(batches) and len(channel.in_flight) < self.settings.max_in_flight:
             end, size = start, 0
             while end < len(batches):
-                data = batches[end].data
-                assert data is not None
-                size += len(data)
+                size += batches[end].size_bytes
                 if end > start and size > self.settings.max_request_size:
                     break
                 end += 1
             chosen = batches[start:end]
             topics: dict[str, list[tuple[int, bytearray]]] = {}
             for batch in chosen:
-                assert batch.data is not None
-                topics.setdefault(batch.place.topic, []).append((batch.place.partition, batch.data))
                 lane = self._lanes[batch.place]
+                if batch.data is None:
+                    batch.data = self._build(lane, batch)
+                topics.setdefault(batch.place.topic, []).append((batch.place.partition, batch.data))
                 lane.waiting.popleft()
                 lane.is_busy = True
             channel.send(chosen, topics, acks=self.settings.acks, timeout_ms=self.settings.request_timeout_ms, now=now)
@@ -379,10 +387,10 @@ class BatchSender:
         self._deliver(batch, error_code, base_offset, message, now)
 
     def _deliver(self, batch: _Batch, error_code: int, base_offset: Offset, message: str | None, now: float) -> None:
-        assert batch.data is not None
-        self.buffered_bytes -= len(batch.data)
+        self.buffered_bytes -= batch.size_bytes
+        if error_code != ErrorCode.NONE and self._producer_id != NO_PRODUCER_ID:
+            self._needs_producer_id = True
         if self._on_delivery is not None:
             latency_ms = (now - batch.created_at) * 1000
-            self._on_delivery(
-                Delivery(batch.place, base_offset, batch.record_count, len(batch.data), latency_ms, error_code, message)
-            )
+            count, size = batch.builder.record_count, batch.size_bytes
+            self._on_delivery(Delivery(batch.place, base_offset, count, size, latency_ms, error_code, message))

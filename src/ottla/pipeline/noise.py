@@ -35,7 +35,8 @@ class NoiseRates(NamedTuple):
 def with_noise(events: Iterable[Event], rates: NoiseRates, *, seed: int, counts: dict[str, object]) -> Iterator[Event]:
     """The events with noise among them; `counts` says in the end how much of each there was.
 
-    Held-back events wait in a heap by the event time at which they are let go, so memory grows with the rates.
+    Held-back events wait in a heap by the event time at which they are let go, so memory grows with the rates. They are
+    late in the stream as a whole; in a partition of few events some may not be, as lateness is judged there.
     """
     dice = Dice(seed ^ _SEED_MASK)
     held: list[tuple[int, int, Event]] = []
@@ -43,14 +44,15 @@ def with_noise(events: Iterable[Event], rates: NoiseRates, *, seed: int, counts:
     bad = dict.fromkeys(BAD_KINDS, 0)
     for event in events:
         now_ms = event.event_time_ms
-        while held and held[0][0] <= now_ms:
-            yield heappop(held)[2]
         order += 1
         if dice.chance(rates.late):
             late += 1
             heappush(held, (now_ms + dice.between(_LATE_MIN_MS, _LATE_MAX_MS), order, event))
         else:
             yield event
+            # After the event that they are behind: before it they might not be late.
+            while held and held[0][0] <= now_ms:
+                yield heappop(held)[2]
         if dice.chance(rates.duplicates):
             duplicates += 1
             order += 1
