@@ -9,7 +9,7 @@ from struct import Struct
 
 from ottla.core.errors import ProtocolViolation
 from ottla.core.exchange import Answer, Deferred
-from ottla.net.environment import CARRY_FRAME_MAX_BYTES, SIP_BYTES, Environment
+from ottla.net.environment import CARRY_FRAME_MAX_BYTES, Environment
 from ottla.net.foreign_protocol import describe_bad_size, looks_foreign
 from ottla.net.order import AnswerOrder, bytes_in_memory
 from ottla.net.outbox import Outbox, Part
@@ -49,7 +49,6 @@ class Connection:
         "_order",
         "_outbox",
         "_pause",
-        "_sip",
         "_socket",
         "__weakref__",
         "address",
@@ -91,7 +90,6 @@ class Connection:
         self._is_watched = False
 
         self._input = UnfinishedInput(environment)
-        self._sip = 0  # index into the sizes of sips
         environment.loop.add_reader(self.fd, self._on_readable)
 
     @property
@@ -120,25 +118,20 @@ class Connection:
         if unfinished.frame is not None:
             self._receive_body(ready)
         else:
+            target = environment.sip
             carry = unfinished.carry
-            sip = self._sip if not environment.budget.is_tight else 0
-            if carry:
-                start = len(carry)
+            start = len(carry)
+            if start:
                 environment.scratch[:start] = carry
-                target = environment.scratch[start : start + SIP_BYTES[sip]]
+                target = environment.scratch[start : start + len(target)]
             else:
-                start = 0
-                target = environment.sips[sip]
                 unfinished.restart_clock()
             count = self._receive_into(target)
             if not count:
                 return
-            is_full = count == len(target)
-            if is_full and sip < len(SIP_BYTES) - 1:
-                self._sip = sip + 1
             unfinished.carry = b""
             self._start_frames(environment.scratch, start + count, ready)
-            if is_full and unfinished.frame is not None:
+            if count == len(target) and unfinished.frame is not None:
                 # More is surely there; going round the loop for it would cost more than reading it.
                 self._receive_body(ready)
         self._end_turn(ready)
@@ -161,10 +154,13 @@ class Connection:
         self._is_reading = False
         self._environment.loop.remove_reader(self.fd)
 
-    def _receive_into(self, target: memoryview) -> int:
-        """The bytes received; 0 when there are none now or the connection has ended."""
+    def _receive_into(self, target: memoryview, further: memoryview | None = None) -> int:
+        """The bytes received, first into `target`; 0 when there are none now or the connection has ended."""
         try:
-            count = self._socket.recv_into(target)
+            if further is None:
+                count = self._socket.recv_into(target)
+            else:
+                count = self._socket.recvmsg_into((target, further))[0]
         except BlockingIOError:
             return 0
         except OSError:
@@ -178,20 +174,36 @@ class Connection:
         return count
 
     def _receive_body(self, ready: list[Part]) -> None:
-        """Read on in a larger frame, straight to its place; start it when it is complete."""
+        """Read on in a larger frame, straight to its place, and what comes after it into the scratch.
+
+        When it is complete it is started, and the frames behind it.
+        """
         unfinished = self._input
         frame = unfinished.frame
         assert frame is not None
         filled = unfinished.frame_filled
         size = unfinished.frame_size
-        count = self._receive_into(frame[filled : min(size, filled + _BODY_SIP_MAX_BYTES)])
+        if size - filled > _BODY_SIP_MAX_BYTES:
+            count = self._receive_into(frame[filled : filled + _BODY_SIP_MAX_BYTES])
+        else:
+            count = self._receive_into(frame[filled:size], self._environment.sip)
         if not count:
             return
-        unfinished.frame_filled = filled = filled + count
-        if filled == size:
-            self._start_frame(frame[:size], ready)
-            if not self.is_closed:
-                unfinished.drop_frame(frame)
+        behind_bytes = filled + count - size
+        if behind_bytes < 0:
+            unfinished.frame_filled = filled + count
+            return
+        goes_on = self._start_frame(frame[:size], ready)
+        if self.is_closed:
+            return
+        unfinished.drop_frame(frame)
+        if not behind_bytes:
+            return
+        if goes_on:
+            unfinished.restart_clock()
+            self._start_frames(self._environment.scratch, behind_bytes, ready)
+        elif self._closing_reason is None:
+            self._keep_backlog(self._environment.scratch[:behind_bytes])
 
     def _start_frames(self, view: memoryview, end: int, ready: list[Part]) -> None:
         """Start the complete frames of view[:end], as many as a turn may have, and keep the rest."""
@@ -269,7 +281,6 @@ class Connection:
                 if answer.holds:
                     self._held = answer
                     self._pause |= _HELD
-                    self._sip = 0
                     return False
                 return len(order) < _UNANSWERED_MAX
             if answer.answer is None:
@@ -291,7 +302,6 @@ class Connection:
         elif looks_foreign(size):
             self._refuse_size(size)
         elif self._input.begin_frame(self, size=size, start=view[position + 4 : end]):
-            self._sip = 0
             self.watch()
         else:
             self._pause |= _NO_MEMORY

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from ottla.net.connection import Connection
 
-# A connection reads in sips of these sizes: the larger ones after the smaller one was filled. A sip is all that has
-# to be copied aside when a frame turns out large or a request holds the connection, so it starts small.
-SIP_BYTES = (8 * 1024, 32 * 1024, 128 * 1024)
+# What a connection reads at once, apart from the body of a larger frame. It is also all that has to be copied aside
+# when a request holds the connection, so it is smaller while memory is short.
+SIP_BYTES = 128 * 1024
+TIGHT_SIP_BYTES = 8 * 1024
 
 # A frame up to this size that is cut off is read on behind what is there, together with the frames after it.
 CARRY_FRAME_MAX_BYTES = 4 * 1024
@@ -40,6 +41,8 @@ class Environment:
     __slots__ = (
         "_on_closed",
         "_run_queue",
+        "_sip",
+        "_tight_sip",
         "budget",
         "executor",
         "handler",
@@ -50,7 +53,6 @@ class Environment:
         "page_cache",
         "pool",
         "scratch",
-        "sips",
         "tick",
         "watched",
     )
@@ -73,12 +75,18 @@ class Environment:
         self.pool = BufferPool()
         self.budget = MemoryBudget(limits.in_flight_max_bytes)
         self.page_cache = PageCacheProbe()
-        self.scratch = memoryview(bytearray(SIP_BYTES[-1] + CARRY_FRAME_MAX_BYTES))
-        self.sips = tuple(self.scratch[:length] for length in SIP_BYTES)
+        self.scratch = memoryview(bytearray(SIP_BYTES + CARRY_FRAME_MAX_BYTES))
+        self._sip = self.scratch[:SIP_BYTES]
+        self._tight_sip = self.scratch[:TIGHT_SIP_BYTES]
         self.tick = 0  # the coarse clock: sweeps so far
         self.watched: list[Connection] = []  # with a frame half read or output stuck; the sweep looks after them
         self._run_queue: list[Runnable] = []
         self._on_closed = on_closed
+
+    @property
+    def sip(self) -> memoryview:
+        """The front of the scratch, as much as may be read at once now."""
+        return self._tight_sip if self.budget.is_tight else self._sip
 
     def schedule(self, runnable: Runnable) -> None:
         """Run it on the next turn of the loop, together with all others that are scheduled now."""
