@@ -30,7 +30,7 @@ from ottla.controller.tree_loader import TreeError, TreeLoader
 from ottla.coordination import paths
 from ottla.coordination.embedded import EmbeddedStore
 from ottla.coordination.node_json import MalformedNodeError
-from ottla.coordination.store import StoreOpenError
+from ottla.coordination.store import ANY_VERSION, StoreOpenError
 from ottla.core.clock import wall_clock_ms
 from ottla.core.cluster import BrokerEndpoint, BrokerInfo, TopicImage
 from ottla.core.config.config import BrokerConfig, TopicConfig
@@ -220,7 +220,7 @@ class Broker:
         timers = self._timers
         wheel = timers.wheel
         self._fetches = Purgatory(wheel, on_mark=self._plan_completion)
-        self._waiting = Waiting(
+        waiting = Waiting(
             produces=Purgatory(wheel),
             fetches=self._fetches,
             deletions=Purgatory(wheel),
@@ -228,11 +228,12 @@ class Broker:
             arm=timers.arm,
         )
         self._replicas = Replicas(
-            self._waiting,
+            waiting,
             broker_id=self.broker_id,
             request_flush=self._flusher.request,
             report_storage_error=self._log_manager.fail_log,
         )
+        self._waiting = waiting
         self._cache = MetadataCache(self.cluster_id)
         self._local_topics = LocalTopics(
             self._log_manager,
@@ -278,6 +279,10 @@ class Broker:
             if image is not None:
                 fault = await ask(self._loop, self._topics.finish_deletion, image)
                 _LOG.info("topic %s: its deletion is finished%s", name, f" ({fault.message})" if fault else "")
+            else:
+                # A note that outlived its topic would take the next topic of that name away at the next start.
+                path = paths.delete_topic_path(name)
+                await ask(self._loop, self._store.delete, path, version=ANY_VERSION)
 
     def _make_handlers(self) -> None:
         serve_all(
@@ -336,7 +341,7 @@ class Broker:
 
     def _on_dir_failed(self, directory: str, partitions: list[TopicPartition], reason: str) -> None:
         _LOG.error("log directory %s is offline with %d partitions: %s", directory, len(partitions), reason)
-        if self.state >= BrokerState.RUNNING:
+        if self._waiting is not None:  # before there are replicas, none is served from that directory
             self._replicas.take_offline(partitions)
         if not self._log_manager.online_directories:
             _LOG.critical("no log directory is left; the broker stops")

@@ -151,7 +151,10 @@ def _failed(index: int, error_code: ErrorCode, partition: Partition | None = Non
 
 def _before_zstd(records: FileSlice) -> FileSlice:
     """The batches before the first one in zstd, which clients of that age can't read."""
-    data = records.file.pread(records.length, records.position)
+    try:
+        data = records.file.pread(records.length, records.position)
+    except OSError as error:
+        raise StorageError(f"read of {records.length} bytes at {records.position} failed: {error}") from error
     try:
         for position, header in iter_headers(memoryview(data), allow_partial_tail=True):
             if header.compression == ZSTD:

@@ -69,7 +69,7 @@ class Housekeeping:
     def stop(self) -> None:
         """Nothing begins any more; the high watermarks are written a last time."""
         for task in self._tasks:
-            task.cancel()
+            task.stop()
         self._end_scrub()
         self.checkpoint_high_watermarks()
 
@@ -114,7 +114,7 @@ class Housekeeping:
 
     def _end_scrub(self) -> None:
         if self._scrub_tick is not None:
-            self._scrub_tick.cancel()
+            self._scrub_tick.stop()
             self._scrub_tick = None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from struct import Struct
 
 from ottla.core.cluster import PartitionState
+from ottla.core.errors import ProtocolViolation
 from ottla.protocol.primitives import read_unsigned_varint
 from ottla.protocol.produce_codec import FLEXIBLE_SINCE, single_partition_packer
 from ottla.replication.partition import Partition
@@ -68,6 +69,12 @@ class KnownHeads:
         pack = single_partition_packer(version, topic, index)
         if pack is None or not HEAD_POSITION < end <= _HEAD_BYTES_MAX:
             return 0
+        try:
+            found = records_after(version, frame, end)
+        except (IndexError, ProtocolViolation):
+            return 0
+        if found is None or len(found) != len(records):
+            return 0  # bytes after the request, or a length that is written longer than it has to be
         if self._count >= _HEADS_MAX:
             self._by_version = [{} for _ in self._by_version]
             self._count = 0

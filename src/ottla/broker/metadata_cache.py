@@ -5,6 +5,7 @@ Written by the controller's decisions as they are applied, read by handlers; eve
 
 from collections.abc import Iterable
 
+from ottla.coordination.paths import NO_TOPIC_ID
 from ottla.core.cluster import BrokerInfo, TopicImage
 from ottla.core.types import BrokerId
 
@@ -21,13 +22,17 @@ class MetadataCache:
 
     def put_topic(self, image: TopicImage) -> None:
         """Add a topic or replace what is known of it."""
+        replaced = self.topics.get(image.name)
+        if replaced is not None:
+            self._names_by_id.pop(replaced.topic_id, None)
         self.topics[image.name] = image
-        self._names_by_id[image.topic_id] = image.name
+        if image.topic_id != NO_TOPIC_ID:  # an older Kafka made it, which had no ids
+            self._names_by_id[image.topic_id] = image.name
 
     def remove_topic(self, name: str) -> None:
         image = self.topics.pop(name, None)
         if image is not None:
-            del self._names_by_id[image.topic_id]
+            self._names_by_id.pop(image.topic_id, None)
 
     def name_of(self, topic_id: bytes) -> str | None:
         return self._names_by_id.get(topic_id)

@@ -1,12 +1,15 @@
 """Producer ids, unique in the cluster: taken from the store in blocks of a thousand, handed out one by one."""
 
+import logging
 from collections import deque
 from collections.abc import Callable
 
 from ottla.coordination import paths
+from ottla.coordination.node_json import MalformedNodeError
 from ottla.coordination.store import Code, Result, Store
 from ottla.core.types import BrokerId, ProducerId
 
+_LOG = logging.getLogger("ottla.producer_ids")
 _BLOCK_SIZE = 1_000
 
 OnId = Callable[[ProducerId | None], None]
@@ -39,7 +42,12 @@ class ProducerIds:
             if not result.is_ok or result.stat is None:
                 self._settle(None)
                 return
-            first = paths.decode_producer_id_block(path, result.value).last_producer_id + 1 if result.value else 0
+            try:
+                first = paths.decode_producer_id_block(path, result.value).last_producer_id + 1 if result.value else 0
+            except MalformedNodeError as error:
+                _LOG.error("%s", error)
+                self._settle(None)
+                return
             value = paths.encode_producer_id_block(
                 paths.ProducerIdBlock(self._broker_id, first, first + _BLOCK_SIZE - 1)
             )

@@ -56,20 +56,28 @@ class Timers:
 
     def _fire(self) -> None:
         self._handle = None
-        self.wheel.advance(self.now_ms(), step_limit=_STEPS_PER_TURN)
-        self.arm()
+        try:
+            self.wheel.advance(self.now_ms(), step_limit=_STEPS_PER_TURN)
+        finally:
+            self.arm()  # also after a task that failed: the others still wait
 
 
 class Repeating(TimerTask):
-    """Work that comes again; a failure is logged and does not end it."""
+    """Work that comes again until `stop`; a failure is logged and does not end it."""
 
-    __slots__ = ("_interval_ms", "_timers", "_work")
+    __slots__ = ("_interval_ms", "_is_stopped", "_timers", "_work")
 
     def __init__(self, timers: Timers, interval_ms: int, work: Callable[[], None]) -> None:
         super().__init__()
         self._timers = timers
         self._interval_ms = interval_ms
         self._work = work
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """For good; the work may call it itself, while `cancel` would find it in no wheel then."""
+        self._is_stopped = True
+        self.cancel()
 
     def run(self, now_ms: int) -> None:
         try:
@@ -78,4 +86,5 @@ class Repeating(TimerTask):
             # A disk that fails in the background is reported here; the next turn finds the directory offline.
             _LOG.exception("background work failed: %s", self._work)
         finally:
-            self._timers.add(self, delay_ms=self._interval_ms)
+            if not self._is_stopped:
+                self._timers.add(self, delay_ms=self._interval_ms)

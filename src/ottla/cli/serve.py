@@ -1,5 +1,6 @@
 """`ottla serve`: one broker in this process, until SIGTERM or Ctrl-C."""
 
+import gc
 import logging
 import signal
 import sys
@@ -57,6 +58,7 @@ def run(config: BrokerConfig, ready_file: str | None) -> int:
             await broker.start()
         except StartFailed as error:
             raise click.ClickException(str(error)) from error
+        _calm_garbage_collector()
         address = broker.address
         if ready_file is not None:
             _write_whole(Path(ready_file), address)
@@ -70,6 +72,16 @@ def run(config: BrokerConfig, ready_file: str | None) -> int:
         return 1 if broker.failed.is_set() else 0
 
     return uvloop.run(main())
+
+
+def _calm_garbage_collector() -> None:
+    """What was made at the start stays: the collector needn't walk it again and again, each time for milliseconds.
+
+    Requests leave next to no cycles behind, so the young are looked at less often than by default.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
 
 
 def _load_config(

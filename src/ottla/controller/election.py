@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.coordination import paths
+from ottla.coordination.node_json import MalformedNodeError
 from ottla.coordination.store import Code, Result, Store
 from ottla.core.clock import Clock
 from ottla.core.types import BrokerId
@@ -45,7 +46,11 @@ class Election:
             if result.code == Code.NO_NODE:
                 self._store.create(path, paths.encode_integer(1), lambda written: on_written(written, 1))
             elif result.is_ok and result.stat is not None:
-                epoch = paths.decode_integer(path, result.value) + 1
+                try:
+                    epoch = paths.decode_integer(path, result.value) + 1
+                except MalformedNodeError as error:
+                    on_done(ElectionResult(-1, 0, str(error)))
+                    return
                 self._store.set(
                     path,
                     paths.encode_integer(epoch),
@@ -63,8 +68,14 @@ class Election:
     def _read_winner(self, on_done: Callable[[ElectionResult], None]) -> None:
         def on_read(result: Result) -> None:
             if result.is_ok:
-                winner = paths.decode_controller(paths.CONTROLLER, result.value)
-                on_done(ElectionResult(winner.broker_id, 0))
+                try:
+                    winner = paths.decode_controller(paths.CONTROLLER, result.value)
+                except MalformedNodeError as error:
+                    on_done(ElectionResult(-1, 0, str(error)))
+                else:
+                    on_done(ElectionResult(winner.broker_id, 0))
+            elif result.code == Code.NO_NODE:
+                self.run(on_done)  # it has gone since: the place is free
             else:
                 on_done(_unknown(result))
 

@@ -6,6 +6,7 @@ finished by the next start.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from ottla.controller.placement import Assignment, place
@@ -69,6 +70,7 @@ class Topics:
         self._live_brokers = live_brokers
         self._controller_epoch = controller_epoch
         self.images: dict[str, TopicImage] = {}
+        self._being_created: dict[str, int] = {}  # names on their way into the store, with how many ask for each
         self._being_deleted: set[str] = set()
 
     def put_loaded(self, image: TopicImage) -> None:
@@ -88,11 +90,18 @@ class Topics:
             on_done(image)
             return
 
+        name = image.name
+        # Two creates of one name both go to the store: the loser must not hear of it before the winner is there.
+        self._being_created[name] = self._being_created.get(name, 0) + 1
+
         def on_written(result: Result) -> None:
+            self._being_created[name] -= 1
+            if not self._being_created[name]:
+                del self._being_created[name]
             if not result.is_ok:
-                on_done(_fault_of_store(image.name, result))
+                on_done(_fault_of_store(name, result))
                 return
-            self.images[image.name] = image
+            self.images[name] = image
             self._applier.apply_topic(image, lambda: on_done(image))
 
         self._store.multi(self._nodes_of(image), on_written)
@@ -142,7 +151,7 @@ class Topics:
             return TopicFault(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         if name in self.images:
             return TopicFault(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
-        for other in self.images:
+        for other in chain(self.images, self._being_created):
             if collides(name, other):
                 return TopicFault(
                     ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -175,9 +184,7 @@ class Topics:
         if replication_factor == BY_DEFAULT:
             replication_factor = self._config.get_int("default.replication.factor")
         if not 0 < partitions <= PARTITIONS_MAX:
-            return TopicFault(
-                ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions asked for, 1 to {PARTITIONS_MAX} are possible"
-            )
+            return _impossible_count(partitions)
         if not 0 < replication_factor <= len(live):
             return TopicFault(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -228,12 +235,12 @@ def _check_assignment(new: NewTopic, live: list[BrokerId]) -> Assignment | Topic
         return TopicFault(ErrorCode.INVALID_REQUEST, "give counts or an assignment of replicas, not both")
     assert new.assignment is not None
     assignment = dict(sorted(new.assignment.items()))
+    if not 0 < len(assignment) <= PARTITIONS_MAX:
+        return _impossible_count(len(assignment))
     if list(assignment) != list(range(len(assignment))):
         return TopicFault(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered from 0 without gaps")
     if len({len(replicas) for replicas in assignment.values()}) > 1:
-        return TopicFault(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "every partition must have the same number of replicas"
-        )
+        return TopicFault(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "every partition must have the same number of replicas")
     for index, replicas in assignment.items():
         if not replicas or len(set(replicas)) != len(replicas):
             return TopicFault(
@@ -243,6 +250,12 @@ def _check_assignment(new: NewTopic, live: list[BrokerId]) -> Assignment | Topic
         if unknown:
             return TopicFault(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {index}: no live broker {unknown[0]}")
     return assignment
+
+
+def _impossible_count(partitions: int) -> TopicFault:
+    return TopicFault(
+        ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions asked for, 1 to {PARTITIONS_MAX} are possible"
+    )
 
 
 def _removal_of(image: TopicImage) -> list[Write]:
@@ -262,5 +275,6 @@ def _fault_of_store(name: str, result: Result) -> TopicFault:
     if result.code == Code.NODE_EXISTS:
         return TopicFault(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
     return TopicFault(
-        ErrorCode.UNKNOWN_SERVER_ERROR, f"topic {name!r}: the coordination store said {result.code.name} {result.detail}"
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        f"topic {name!r}: the coordination store said {result.code.name} {result.detail}",
     )

@@ -20,21 +20,29 @@ class DeleteRecordsWait:
 
 
 class DelayedDeleteRecords(DelayedOperation):
-    """Completed when the low watermark of every partition is there, or by its timeout with error 7."""
+    """Completed when the low watermark of every partition is there, or by its timeout with error 7 for the others."""
 
-    __slots__ = ("_on_done", "_waits")
+    __slots__ = ("_on_done", "_open")
 
     def __init__(self, waits: Sequence[DeleteRecordsWait], on_done: Callable[[], None]) -> None:
         super().__init__()
-        self._waits = waits
+        self._open = list(waits)
         self._on_done = on_done
 
     def try_complete(self) -> bool:
-        for wait in self._waits:
-            if wait.partition.low_watermark < wait.offset:
-                return False
-            wait.error_code = ErrorCode.NONE
-        return self.force_complete()
+        self._open = [wait for wait in self._open if not _is_settled(wait)]
+        return not self._open and self.force_complete()
 
     def on_complete(self) -> None:
         self._on_done()
+
+
+def _is_settled(wait: DeleteRecordsWait) -> bool:
+    partition = wait.partition
+    if partition.is_offline:
+        wait.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return True
+    if partition.low_watermark < wait.offset:
+        return False
+    wait.error_code = ErrorCode.NONE
+    return True

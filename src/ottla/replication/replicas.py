@@ -60,7 +60,7 @@ class Replicas:
     ) -> None:
         self.waiting = waiting
         self._report_storage_error = report_storage_error
-        self._broker_id = broker_id
+        self.broker_id = broker_id
         self._request_flush = request_flush
         self.partitions: dict[tuple[str, int], Partition] = {}
         self._unavailable: set[tuple[str, int]] = set()  # their directory failed before their logs could be loaded
@@ -72,7 +72,7 @@ class Replicas:
             return _STORAGE_ERROR if (topic, index) in self._unavailable else _NO_SUCH_PARTITION
         if partition.is_offline:
             return _STORAGE_ERROR
-        if partition.state.leader != self._broker_id:
+        if partition.state.leader != self.broker_id:
             return _NOT_LEADER
         return partition
 

@@ -78,6 +78,7 @@ class SparseIndex:
         size = self._entry.size
         if count >= self.entry_count:
             return
+        self._open_files.index_blocks.forget(self.path)
         if count >= self._file_entries:
             del self._pending[(count - self._file_entries) * size :]
         else:
@@ -88,6 +89,7 @@ class SparseIndex:
 
     def clear(self) -> None:
         """Empty the file too, whatever odd bytes are in it."""
+        self._open_files.index_blocks.forget(self.path)
         self._pending.clear()
         self._open_files.append_file(self.path).truncate(0)
         self._file_entries = self.entry_count = 0
@@ -101,6 +103,10 @@ class SparseIndex:
         size = entry.size
         if slot >= self._file_entries:
             first, second = entry.unpack_from(self._pending, (slot - self._file_entries) * size)
+            return first, second
+        known = self._open_files.index_blocks.get(self.path)
+        if known is not None and known[0] <= slot < known[1]:
+            first, second = entry.unpack_from(known[2], (slot - known[0]) * size)
             return first, second
         data = self._open_files.read_file(self.path).pread(size, slot * size)
         if len(data) != size:
@@ -119,6 +125,13 @@ class SparseIndex:
             return in_file + _search_block(unpack_from, size, pending, len(pending) // size, key, field)
         if not in_file:
             return -1
+        blocks = self._open_files.index_blocks
+        known = blocks.get(self.path)
+        if known is not None:
+            low, high, block = known
+            is_after_first = unpack_from(block, 0)[field] <= key
+            if is_after_first and (high == in_file or key < unpack_from(block, len(block) - size)[field]):
+                return low + _search_block(unpack_from, size, block, high - low, key, field)
         pread = self._open_files.read_file(self.path).pread
         low, high = 0, in_file  # slots below `low` are at or below the key, those from `high` on above it
         while high - low > _SEARCH_BLOCK_ENTRIES:
@@ -133,6 +146,7 @@ class SparseIndex:
         block = pread((high - low) * size, low * size)
         if len(block) != (high - low) * size:
             raise IndexCorrupt(f"{self.path}: ends at {low * size + len(block)} bytes, {in_file * size} expected")
+        blocks.put(self.path, low, high, block)
         return low + _search_block(unpack_from, size, block, high - low, key, field)
 
 

@@ -1,5 +1,6 @@
 """CreateTopics 2-7: new topics by counts, by an assignment of replicas, with configs, or only validated."""
 
+from collections import Counter
 from functools import partial
 
 from ottla.broker.api import Reply, RequestContext
@@ -23,17 +24,30 @@ class CreateTopicsHandler:
 
     def handle(self, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse | Reply:
         names = [topic.name for topic in request.topics]
-        twice = {name for name in names if names.count(name) > 1}
-        results = {name: _refused(name, ErrorCode.INVALID_REQUEST, f"topic {name!r} is named twice") for name in twice}
-        todo = [topic for topic in request.topics if topic.name not in twice]
+        times = Counter(names)
+        results = {
+            name: _refused(name, ErrorCode.INVALID_REQUEST, f"topic {name!r} is named twice")
+            for name in times
+            if times[name] > 1
+        }
+        todo = []
+        for topic in request.topics:
+            if topic.name in results:
+                continue
+            indexes = [entry.partition_index for entry in topic.assignments]
+            if len(set(indexes)) < len(indexes):
+                message = f"topic {topic.name!r}: a partition is assigned twice"
+                results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+            else:
+                todo.append(topic)
         if not todo:
-            return CreateTopicsResponse(topics=list(results.values()))
+            return CreateTopicsResponse(topics=[results[name] for name in times])
         reply = context.defer()
 
         def on_created(name: str, outcome: TopicImage | TopicFault) -> None:
             results[name] = self._result(name, outcome)
-            if len(results) == len(todo) + len(twice):
-                ordered = [results[name] for name in dict.fromkeys(names)]
+            if len(results) == len(times):
+                ordered = [results[name] for name in times]
                 reply.send(CreateTopicsResponse(topics=ordered))
 
         for topic in todo:

@@ -37,7 +37,8 @@ class DeleteRecordsHandler:
         def on_done() -> None:
             for wait, outcome in waits:
                 outcome.error_code = wait.error_code
-                outcome.low_watermark = wait.partition.low_watermark
+                if wait.error_code == ErrorCode.NONE:
+                    outcome.low_watermark = wait.partition.low_watermark
             reply.send(response)
 
         operation = self._replicas.await_deletion(

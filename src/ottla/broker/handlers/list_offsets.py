@@ -21,6 +21,8 @@ _MAX_TIMESTAMP = -3
 _EARLIEST_LOCAL = -4
 _READ_COMMITTED = 1
 _NO_TIME = -1
+_SINCE_VERSION = {_LATEST: 1, _EARLIEST: 1, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8}
+_NEVER = 1 << 15
 
 
 class ListOffsetsHandler:
@@ -29,18 +31,24 @@ class ListOffsetsHandler:
 
     def handle(self, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
         is_committed = request.isolation_level == _READ_COMMITTED
+        version = context.version
         return ListOffsetsResponse(
             topics=[
                 ListOffsetsTopicResponse(
                     name=topic.name,
-                    partitions=[self._answer(topic.name, wanted, is_committed) for wanted in topic.partitions],
+                    partitions=[self._answer(topic.name, wanted, is_committed, version) for wanted in topic.partitions],
                 )
                 for topic in request.topics
             ]
         )
 
-    def _answer(self, topic: str, wanted: ListOffsetsPartition, is_committed: bool) -> ListOffsetsPartitionResponse:
+    def _answer(
+        self, topic: str, wanted: ListOffsetsPartition, is_committed: bool, version: int
+    ) -> ListOffsetsPartitionResponse:
         response = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+        if wanted.timestamp < 0 and version < _SINCE_VERSION.get(wanted.timestamp, _NEVER):
+            response.error_code = ErrorCode.UNSUPPORTED_VERSION
+            return response
         partition = self._replicas.find(topic, wanted.partition_index)
         if isinstance(partition, ErrorCode):
             response.error_code = partition
@@ -52,15 +60,13 @@ class ListOffsetsHandler:
             found = _look_up(partition, wanted.timestamp, is_committed)
         except StorageError as error:
             self._replicas.on_storage_error(partition, error)
-            found = ErrorCode.KAFKA_STORAGE_ERROR
-        if isinstance(found, ErrorCode):
-            response.error_code = found
+            response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         else:
             response.timestamp, response.offset, response.leader_epoch = found
         return response
 
 
-def _look_up(partition: Partition, timestamp: int, is_committed: bool) -> tuple[int, int, int] | ErrorCode:
+def _look_up(partition: Partition, timestamp: int, is_committed: bool) -> tuple[int, int, int]:
     """(timestamp, offset, leader epoch); -1 in all three when no record is that new."""
     log = partition.log
     limit = partition.last_stable_offset if is_committed else partition.high_watermark
@@ -68,12 +74,8 @@ def _look_up(partition: Partition, timestamp: int, is_committed: bool) -> tuple[
         return _NO_TIME, limit, partition.state.leader_epoch
     if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         return _NO_TIME, log.log_start_offset, log.leader_epochs.epoch_of(log.log_start_offset)
-    if timestamp == _MAX_TIMESTAMP:
-        found = log.offset_of_max_timestamp()
-    elif timestamp < 0:
-        return ErrorCode.UNSUPPORTED_VERSION
-    else:
-        found = log.offset_for_timestamp(timestamp)
+    is_newest = timestamp == _MAX_TIMESTAMP
+    found = log.offset_of_max_timestamp() if is_newest else log.offset_for_timestamp(timestamp)
     if found is None or found.offset >= limit:
         return _NO_TIME, -1, -1
     return found.timestamp_ms, found.offset, found.leader_epoch

@@ -4,6 +4,8 @@ Differs from Apache Kafka in one thing: the answer about a topic that is being c
 needs no second try.
 """
 
+from functools import partial
+
 from ottla.broker.api import Reply, RequestContext
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.controller.topic_names import INTERNAL_TOPICS, problem_with
@@ -20,10 +22,12 @@ from ottla.protocol.messages.metadata import (
 )
 
 _NO_ID = bytes(16)
+# Why a topic can't be made, where a second try would end the same way; for the others the client tries again.
+_LASTING = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REPLICATION_FACTOR)
 _TOPIC_IDS_SINCE = 12
-# Bits 3-11 for topics, 2-13 for the cluster: with no authorizer everybody may do everything.
+# By Kafka's numbers of operations: with no authorizer everybody may do all that a topic or a cluster knows.
 _ALL_TOPIC_OPERATIONS = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
-_ALL_CLUSTER_OPERATIONS = sum(1 << bit for bit in (4, 5, 7, 8, 9, 10, 11, 12))
+_ALL_CLUSTER_OPERATIONS = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
 
 
 class MetadataHandler:
@@ -68,17 +72,23 @@ class MetadataHandler:
     ) -> Reply:
         reply = context.defer()
         left = len(missing)
+        faults: dict[str, ErrorCode] = {}
 
-        def on_created(_: TopicImage | TopicFault) -> None:
+        def on_created(name: str, outcome: TopicImage | TopicFault) -> None:
             nonlocal left
             left -= 1
+            if isinstance(outcome, TopicFault) and outcome.error_code in _LASTING:
+                faults[name] = outcome.error_code
             if left == 0:
-                # A topic that could not be made (or that another client made first) shows in its description.
+                # A topic that another client made first shows in its description.
                 found = [self._describe_wanted(topic, request) for topic in wanted]
+                for topic in found:
+                    if topic.error_code and topic.name in faults:
+                        topic.error_code = faults[topic.name]
                 reply.send(self._respond(found, request, context))
 
         for name in missing:
-            self._topics.create(NewTopic(name), on_created)
+            self._topics.create(NewTopic(name), partial(on_created, name))
         return reply
 
     def _respond(

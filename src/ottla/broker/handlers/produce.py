@@ -129,6 +129,8 @@ class ProduceHandler:
         partition = self._replicas.partitions.get((topic, index))  # type: ignore[arg-type]
         if partition is None or records is None or partition.is_offline or topic in INTERNAL_TOPICS:
             return 0
+        if partition.state.leader != self._replicas.broker_id:
+            return 0
         config = partition.log.config
         is_plain = config.compression_type == _AS_SENT and not config.compact
         if not is_plain or (asked.acks == _ALL and not partition.has_enough_in_sync_replicas):
@@ -138,6 +140,7 @@ class ProduceHandler:
     def _append(self, topics: _Topics, asked: _Asked, *, is_prepared: bool) -> Answer | Deferred | None:
         replicas = self._replicas
         partitions_by_key = replicas.partitions
+        broker_id = replicas.broker_id
         now_ms = self._clock()
         acks = asked.acks
         # The version limits what the client may send; what the preparation made of it is our own.
@@ -148,7 +151,12 @@ class ProduceHandler:
             produced: list[ProducedPartition] = []
             for index, records in entries:
                 partition = partitions_by_key.get((topic, index))  # type: ignore[arg-type]
-                if partition is None or topic in INTERNAL_TOPICS or records is None:
+                if (
+                    partition is None
+                    or partition.state.leader != broker_id
+                    or topic in INTERNAL_TOPICS
+                    or records is None
+                ):
                     produced.append(self._refuse(topic, index))
                     continue
                 if isinstance(records, ProduceFault):
@@ -272,8 +280,15 @@ class ProduceHandler:
         def on_done(prepared: _Topics, error: BaseException | None) -> None:
             if error is not None:
                 raise error
-            answer = self._append(prepared, asked, is_prepared=True)
-            if isinstance(answer, Deferred):
+            try:
+                answer = self._append(prepared, asked, is_prepared=True)
+            except ProtocolViolation:
+                # Refused under acks=0. From here no connection can be closed; it must at least not be held for ever.
+                deferred.complete(None)
+                return
+            if isinstance(answer, Deferred) and answer.is_complete:
+                deferred.complete(answer.answer)  # its directory failed before it could begin to wait
+            elif isinstance(answer, Deferred):
                 answer.on_complete = lambda inner: deferred.complete(inner.answer)
                 deferred.on_abandon = answer.abandon
             else:
@@ -297,6 +312,8 @@ def _faulty(
 
 def _refuse_all(topics: _Topics, asked: _Asked, error_code: ErrorCode) -> bytes:
     answers = [(topic, [_refused(index, error_code, None) for index, _ in entries]) for topic, entries in topics]
+    if asked.acks == 0:
+        _close_on_error(answers)
     return encode_produce_response(asked.version, asked.correlation_id, answers)
 
 
