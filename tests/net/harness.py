@@ -9,10 +9,10 @@ from typing import Self, TypeVar
 
 import uvloop
 
+from ottla.core.config.listeners import Listener
 from ottla.core.disk import FileSlice
 from ottla.core.exchange import Deferred, FrameHandler
 from ottla.net.limits import NetworkLimits
-from ottla.core.config.listeners import Listener
 from ottla.net.server import Server
 
 Result = TypeVar("Result")

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
+from ottla.core.config.listeners import Listener
 from ottla.core.exchange import Deferred
 from ottla.net.acceptor import BindError
 from ottla.net.connection import Connection
 from ottla.net.limits import NetworkLimits
-from ottla.core.config.listeners import Listener
 
 from .harness import WAIT_S, Client, RunningServer, echo, frame
 

@@ -1,4 +1,4 @@
-"""A broker's first words with the coordination store: the tree's fixed nodes, the cluster's id, its own registration."""
+"""A broker's first words with the store: the tree's fixed nodes, the cluster's id, its own registration."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ class StoreFailed(Exception):
 
 
 async def ask(loop: asyncio.AbstractEventLoop, operation: Callable[..., None], *arguments: Any, **options: Any) -> Any:
-    """Await a callback operation: `operation(*arguments, on_done, **options)`. For the start only, never per request."""
+    """Await `operation(*arguments, on_done, **options)`. For the start only, never per request."""
     future: asyncio.Future[Any] = loop.create_future()
     operation(*arguments, future.set_result, **options)
     return await future

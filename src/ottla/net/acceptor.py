@@ -5,10 +5,10 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.core.config.listeners import Listener
 from ottla.net.connection_quota import ConnectionQuota
 from ottla.net.environment import Environment
 from ottla.net.limits import NetworkLimits
-from ottla.core.config.listeners import Listener
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
+from ottla.core.config.listeners import Listener
 from ottla.core.exchange import FrameHandler
 from ottla.net.acceptor import Acceptor
 from ottla.net.connection import Connection
@@ -16,7 +17,6 @@ from ottla.net.connection_quota import ConnectionQuota
 from ottla.net.environment import Environment
 from ottla.net.expiry import Expiry
 from ottla.net.limits import NetworkLimits
-from ottla.core.config.listeners import Listener
 from ottla.net.metrics import NetworkMetrics
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from collections import OrderedDict
 
 from ottla.core.disk import AppendFile, Disk, ReadFile
 
-
 _INDEX_BLOCKS_MAX = 512
 
 

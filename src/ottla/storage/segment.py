@@ -257,12 +257,11 @@ class Segment:
         file = self._open_files.read_file(self.log_path)
         if start and not 0 < start <= self.size_bytes - HEADER_BYTES:
             raise IndexCorrupt(f"{self.offset_index.path}: position {start}, {self.size_bytes} bytes of log")
-        first = read_header(file.pread(HEADER_BYTES, start))
-        # The index is only believed where the log confirms it: a header of a batch that can be the one.
-        if start and (first.magic != MAGIC or not self.base_offset <= first.base_offset <= indexed_offset):
-            raise IndexCorrupt(f"{self.offset_index.path}: {indexed_offset} is not at {start}")
-        if first.magic == MAGIC and first.base_offset <= offset <= first.base_offset + first.last_offset_delta:
-            return start, first  # the batch that is indexed is the one, as it is for larger batches
+        if start:
+            # The index is only believed where the log confirms it: a header of a batch that can be the one.
+            first = read_header(file.pread(HEADER_BYTES, start))
+            if first.magic != MAGIC or not self.base_offset <= first.base_offset <= indexed_offset:
+                raise IndexCorrupt(f"{self.offset_index.path}: {indexed_offset} is not at {start}")
         return find_batch(file, start=start, end=self.size_bytes, offset=offset)
 
     def _mend_indexes(self) -> bool:

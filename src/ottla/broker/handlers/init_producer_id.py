@@ -1,4 +1,4 @@
-"""InitProducerId 0-4: a new id for an idempotent producer. With a transactional id it is refused: no transactions yet."""
+"""InitProducerId 0-4: a new id for an idempotent producer. A transactional id is refused: no transactions yet."""
 
 from ottla.broker.api import Reply, RequestContext
 from ottla.broker.producer_ids import ProducerIds

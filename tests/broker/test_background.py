@@ -1,0 +1,71 @@
+"""Threads whose results come back on the loop."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ottla.broker.background import ThreadBackground
+
+
+def with_background(body: Callable[[ThreadBackground, asyncio.AbstractEventLoop], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        background = ThreadBackground(loop, threads=2)
+        try:
+            await body(background, loop)
+        finally:
+            background.close()
+
+    asyncio.run(run())
+
+
+def test_result_and_error_come_back_on_the_loop() -> None:
+    async def body(background: ThreadBackground, loop: asyncio.AbstractEventLoop) -> None:
+        done: asyncio.Queue[tuple[Any, BaseException | None, int]] = asyncio.Queue()
+
+        def on_done(result: Any, error: BaseException | None) -> None:
+            done.put_nowait((result, error, threading.get_ident()))
+
+        background.submit(threading.get_ident, on_done)
+        worker, error, told_on = await done.get()
+        assert error is None
+        assert worker != threading.get_ident() == told_on
+        background.submit(lambda: 1 // 0, on_done)
+        result, error, told_on = await done.get()
+        assert result is None
+        assert isinstance(error, ZeroDivisionError)
+        assert told_on == threading.get_ident()
+
+    with_background(body)
+
+
+def test_close_waits_for_what_runs_and_drops_the_rest() -> None:
+    async def body(background: ThreadBackground, loop: asyncio.AbstractEventLoop) -> None:
+        release = threading.Event()
+        started = threading.Barrier(3)
+        finished: list[str] = []
+
+        def work() -> None:
+            started.wait()
+            release.wait()
+            finished.append("running")
+
+        for _ in range(2):
+            background.submit(work, lambda *_: None)
+        waiting = background.executor.submit(lambda: finished.append("waiting"))
+        waiting.add_done_callback(lambda _: release.set())  # when it is dropped: the others still run then
+        started.wait()
+        background.close()
+        background.submit(lambda: finished.append("late"), lambda *_: None)
+        assert finished == ["running", "running"]
+
+    with_background(body)
+
+
+def test_result_after_the_end_of_the_loop_is_dropped() -> None:
+    loop = asyncio.new_event_loop()
+    background = ThreadBackground(loop, threads=1)
+    loop.close()
+    background.submit(lambda: 7, lambda *_: None)
+    background.close()

@@ -1,0 +1,125 @@
+"""The controller's decisions made real: logs, partitions, the metadata cache."""
+
+import errno
+
+from ottla.core.cluster import PartitionState, TopicImage
+from ottla.core.errors import ErrorCode
+from ottla.core.types import TopicPartition
+from ottla.storage.partition_metadata import PARTITION_METADATA_FILE
+from ottla.testing.simulated_disk import SimulatedDisk
+from tests.broker.conftest import MakeRig
+from tests.broker.rig import Rig
+from tests.storage.log_making import batch, read_all, values_of
+
+HERE = PartitionState(1, 0, (1,), (1,))
+ELSEWHERE = PartitionState(2, 0, (2,), (2,))
+
+
+def image(topic_id: bytes = b"\x01" * 16, **partitions: PartitionState) -> TopicImage:
+    states = {int(name[1:]): state for name, state in partitions.items()} or {0: HERE}
+    return TopicImage("orders", topic_id, {}, states)
+
+
+def restarted(make_rig: MakeRig, rig: Rig, *directories: str) -> Rig:
+    """A new life on the same disk, after a clean stop."""
+    rig.log_manager.shutdown(rig.now_ms)
+    return make_rig(disk=rig.disk, directories=directories or ("/data",))
+
+
+def test_only_partitions_of_this_broker_get_a_log(rig: Rig) -> None:
+    applied: list[int] = []
+    rig.local_topics.apply_topic(image(p0=HERE, p1=ELSEWHERE, p2=HERE), lambda: applied.append(1))
+    assert applied == [1]
+    assert [str(one) for one in rig.log_manager.partitions()] == ["orders-0", "orders-2"]
+    assert rig.replicas.find("orders", 1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert rig.cache.name_of(b"\x01" * 16) == "orders"
+
+
+def test_loaded_topic_goes_on_where_it_was(make_rig: MakeRig) -> None:
+    rig = make_rig()
+    rig.local_topics.apply_topic(image(), lambda: None)
+    rig.produce(batch(b"a", b"b"))
+    again = restarted(make_rig, rig)
+    again.local_topics.apply_loaded(image(), {TopicPartition("orders", 0): 1})
+    assert again.partition().high_watermark == 2
+    assert again.produce(batch(b"c")) == (0, 2)
+
+
+def test_missing_log_of_a_loaded_topic_is_made(make_rig: MakeRig) -> None:
+    rig = make_rig()
+    rig.local_topics.apply_loaded(image(p0=HERE, p1=HERE), {})
+    assert rig.produce(batch(b"a"), index=1) == (0, 0)
+
+
+def test_folder_of_an_older_topic_of_the_name_is_replaced(make_rig: MakeRig) -> None:
+    rig = make_rig()
+    rig.local_topics.apply_topic(image(), lambda: None)
+    rig.produce(batch(b"old"))
+    again = restarted(make_rig, rig)
+    again.local_topics.apply_loaded(image(b"\x02" * 16), {TopicPartition("orders", 0): 1})
+    assert again.produce(batch(b"new")) == (0, 0)
+    assert values_of(read_all(again.partition().log)) == [b"new"]
+    assert again.log_manager.topic_id_of(TopicPartition("orders", 0)) == b"\x02" * 16
+
+
+def test_folder_that_lost_its_id_is_given_it_again(make_rig: MakeRig) -> None:
+    rig = make_rig()
+    rig.local_topics.apply_topic(image(), lambda: None)
+    rig.produce(batch(b"a"))
+    rig.disk.remove(f"/data/orders-0/{PARTITION_METADATA_FILE}")
+    again = restarted(make_rig, rig)
+    again.local_topics.apply_loaded(image(), {})
+    assert values_of(read_all(again.partition().log)) == [b"a"]
+    assert again.log_manager.topic_id_of(TopicPartition("orders", 0)) == b"\x01" * 16
+
+
+def test_log_is_not_made_anew_while_a_directory_is_offline(make_rig: MakeRig) -> None:
+    disk = SimulatedDisk()
+    rig = make_rig(disk=disk, directories=("/a", "/b"))
+    rig.local_topics.apply_topic(image(p0=HERE, p1=HERE), lambda: None)
+    rig.log_manager.shutdown(rig.now_ms)
+    disk.fail_next("list", errno.EIO, path_prefix="/b")
+    again = make_rig(disk=disk, directories=("/a", "/b"))
+    again.local_topics.apply_loaded(image(p0=HERE, p1=HERE), {})
+    found = [again.replicas.find("orders", index) for index in (0, 1)]
+    assert found.count(ErrorCode.KAFKA_STORAGE_ERROR) == 1
+    assert len(again.log_manager.partitions()) == 1
+
+
+def test_new_topic_on_a_disk_that_fails_is_served_with_storage_errors(rig: Rig) -> None:
+    rig.disk.fail_next("make_dirs", errno.ENOSPC)
+    rig.create_topic("orders", 2)
+    for index in (0, 1):
+        assert rig.replicas.find("orders", index) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "orders" in rig.cache.topics
+
+
+def test_removed_topic_is_gone_with_its_folders_after_the_delay(rig: Rig) -> None:
+    rig.create_topic("orders", 2, file_delete_delay_ms="1000")
+    rig.produce(batch(b"a"))
+    removed: list[int] = []
+    rig.local_topics.remove_topic("orders", lambda: removed.append(1))
+    assert removed == [1]
+    assert rig.cache.topics == {}
+    assert rig.log_manager.partitions() == []
+    names = [entry.name for entry in rig.disk.list("/data") if entry.is_dir]
+    assert len(names) == 2
+    assert all(name.endswith("-delete") for name in names)
+    rig.log_manager.remove_due(rig.now_ms + 1000)
+    assert [entry.name for entry in rig.disk.list("/data") if entry.is_dir] == []
+
+
+def test_flush_that_is_under_way_when_its_topic_goes_harms_nobody(rig: Rig) -> None:
+    rig.create_topic(flush_messages="1")
+    rig.create_topic("payments")
+    rig.send_produce(("orders", 0, batch(b"a")))
+    rig.turn()  # the fsync is with its thread now
+    rig.local_topics.remove_topic("orders", lambda: None)
+    rig.background.run_all()
+    assert rig.produce(batch(b"b"), "payments") == (0, 0)
+
+
+def test_unknown_topic_can_be_removed(rig: Rig) -> None:
+    removed: list[int] = []
+    rig.local_topics.remove_topic("unknown", lambda: removed.append(1))
+    assert removed == [1]
