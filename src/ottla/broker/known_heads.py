@@ -88,7 +88,11 @@ def records_after(version: int, frame: memoryview, head_end: int) -> memoryview 
     """The records of a request with one partition whose head ends there; None if the rest is not just that."""
     size = len(frame)
     if version >= FLEXIBLE_SINCE:
-        length, start = read_unsigned_varint(frame, head_end)
+        length = frame[head_end]
+        if length < 0x80:
+            start = head_end + 1
+        else:
+            length, start = read_unsigned_varint(frame, head_end)
         end = size - 3
         if length and start + length - 1 == end and not (frame[end] or frame[end + 1] or frame[end + 2]):
             return frame[start:end]

@@ -118,14 +118,14 @@ class Connection:
         if unfinished.frame is not None:
             self._receive_body(ready)
         else:
-            target = environment.sip
+            target = environment.tight_sip if environment.budget.is_tight else environment.sip
             carry = unfinished.carry
             start = len(carry)
             if start:
                 environment.scratch[:start] = carry
                 target = environment.scratch[start : start + len(target)]
             else:
-                unfinished.restart_clock()
+                unfinished.started_tick = environment.tick
             count = self._receive_into(target)
             if not count:
                 return
@@ -186,7 +186,9 @@ class Connection:
         if size - filled > _BODY_SIP_MAX_BYTES:
             count = self._receive_into(frame[filled : filled + _BODY_SIP_MAX_BYTES])
         else:
-            count = self._receive_into(frame[filled:size], self._environment.sip)
+            environment = self._environment
+            further = environment.tight_sip if environment.budget.is_tight else environment.sip
+            count = self._receive_into(frame[filled:size], further)
         if not count:
             return
         behind_bytes = filled + count - size
@@ -364,6 +366,8 @@ class Connection:
                 return
         if self._closing_reason is not None:
             self.close(self._closing_reason)
+        elif outbox.is_empty and not order and not self._pause:
+            return  # nearly always
         elif (
             outbox.queued_bytes + order.queued_bytes > _QUEUED_MAX_BYTES
             or len(outbox) > _QUEUED_MAX_PARTS

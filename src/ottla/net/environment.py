@@ -41,8 +41,6 @@ class Environment:
     __slots__ = (
         "_on_closed",
         "_run_queue",
-        "_sip",
-        "_tight_sip",
         "budget",
         "executor",
         "handler",
@@ -53,7 +51,9 @@ class Environment:
         "page_cache",
         "pool",
         "scratch",
+        "sip",
         "tick",
+        "tight_sip",
         "watched",
     )
 
@@ -76,17 +76,12 @@ class Environment:
         self.budget = MemoryBudget(limits.in_flight_max_bytes)
         self.page_cache = PageCacheProbe()
         self.scratch = memoryview(bytearray(SIP_BYTES + CARRY_FRAME_MAX_BYTES))
-        self._sip = self.scratch[:SIP_BYTES]
-        self._tight_sip = self.scratch[:TIGHT_SIP_BYTES]
+        self.sip = self.scratch[:SIP_BYTES]
+        self.tight_sip = self.scratch[:TIGHT_SIP_BYTES]
         self.tick = 0  # the coarse clock: sweeps so far
         self.watched: list[Connection] = []  # with a frame half read or output stuck; the sweep looks after them
         self._run_queue: list[Runnable] = []
         self._on_closed = on_closed
-
-    @property
-    def sip(self) -> memoryview:
-        """The front of the scratch, as much as may be read at once now."""
-        return self._tight_sip if self.budget.is_tight else self._sip
 
     def schedule(self, runnable: Runnable) -> None:
         """Run it on the next turn of the loop, together with all others that are scheduled now."""

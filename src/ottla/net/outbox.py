@@ -68,9 +68,14 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._parts)
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._parts
+
     def send(self, parts: list[Part]) -> None:
         """Send the parts after all that is queued; what the socket doesn't take now is sent when it does."""
-        if not self._parts and FileSlice not in map(type, parts):
+        is_one = len(parts) == 1 and type(parts[0]) is bytes  # nearly always
+        if not self._parts and (is_one or FileSlice not in map(type, parts)):
             data: Buffer
             if len(parts) == 1:
                 data = parts[0]  # type: ignore[assignment]  # no slice among them, as just seen

@@ -256,19 +256,28 @@ def single_partition_packer(version: int, topic: str, partition: int) -> Callabl
     size = len(name)
     if not 5 <= version < TOPIC_IDS_SINCE or size >= 127:
         return None
-    tail: tuple[int, ...]
     if version >= FLEXIBLE_SINCE:
         pack, frame_size = _single_flexible(size)
-        head, tail = (2, size + 1, name, 2, partition, 0), (1, 0)
-    elif version == 8:
+        name_size = size + 1
+
+        def pack_flexible(correlation_id: int, base_offset: int, append_time_ms: int, log_start_offset: int) -> bytes:
+            return pack(
+                frame_size, correlation_id, 2, name_size, name, 2,
+                partition, 0, base_offset, append_time_ms, log_start_offset, 1, 0,
+            )  # fmt: skip
+
+        return pack_flexible
+    if version == 8:
         pack, frame_size = _single_v8(size)
-        head, tail = (1, size, name, 1, partition, 0), (-1, 0)
-    else:
-        pack, frame_size = _single_plain(size)
-        head, tail = (1, size, name, 1, partition, 0), (0,)
+        return lambda correlation_id, base_offset, append_time_ms, log_start_offset: pack(
+            frame_size, correlation_id, 1, size, name, 1,
+            partition, 0, base_offset, append_time_ms, log_start_offset, -1, 0,
+        )  # fmt: skip
+    pack, frame_size = _single_plain(size)
     return lambda correlation_id, base_offset, append_time_ms, log_start_offset: pack(
-        frame_size, correlation_id, *head, base_offset, append_time_ms, log_start_offset, *tail
-    )
+        frame_size, correlation_id, 1, size, name, 1,
+        partition, 0, base_offset, append_time_ms, log_start_offset, 0,
+    )  # fmt: skip
 
 
 # One topic with one partition is what most producers send: its whole frame is one struct. `x` is a zero byte: no tagged
