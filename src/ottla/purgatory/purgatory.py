@@ -92,9 +92,14 @@ class Purgatory:
 
         Kafka tries again after watching, against events of other threads; on one thread there are none.
         """
-        assert operation._purgatory is None, "an operation waits in one purgatory only, and once"
         if operation.is_completed or operation.try_complete():
             return True
+        self.watch(operation, keys, timeout_ms=timeout_ms, now_ms=now_ms)
+        return False
+
+    def watch(self, operation: DelayedOperation, keys: Iterable[Hashable], *, timeout_ms: int, now_ms: int) -> None:
+        """Watch an operation that the caller has just seen to be incomplete."""
+        assert operation._purgatory is None, "an operation waits in one purgatory only, and once"
         operation._purgatory = self
         operation._keys = keys = tuple(keys)
         watchers = self._watchers
@@ -106,7 +111,6 @@ class Purgatory:
                 watching[operation] = None
         self.delayed += 1
         self._wheel.add(operation, delay_ms=timeout_ms, now_ms=now_ms)
-        return False
 
     def check_and_complete(self, key: Hashable) -> int:
         """Something happened to `key`: complete what can be completed; says how many operations that were."""

@@ -40,10 +40,20 @@ class Waiting:
         self._arm = arm
 
     def watch(
-        self, purgatory: Purgatory, operation: DelayedOperation, keys: Iterable[TopicPartition], timeout_ms: int
+        self,
+        purgatory: Purgatory,
+        operation: DelayedOperation,
+        keys: Iterable[TopicPartition],
+        timeout_ms: int,
+        *,
+        is_tried: bool = False,
     ) -> None:
-        """Complete `operation` now, or let it wait."""
-        if not purgatory.try_complete_else_watch(operation, keys, timeout_ms=timeout_ms, now_ms=self._now_ms()):
+        """Complete `operation` now, or let it wait; `is_tried`: it can't be completed now, as was just seen."""
+        now_ms = self._now_ms()
+        if is_tried:
+            purgatory.watch(operation, keys, timeout_ms=timeout_ms, now_ms=now_ms)
+            self._arm()
+        elif not purgatory.try_complete_else_watch(operation, keys, timeout_ms=timeout_ms, now_ms=now_ms):
             self._arm()
 
 
@@ -134,11 +144,12 @@ class Replicas:
         needs_all_replicas: bool,
         timeout_ms: int,
         on_done: Callable[[], None],
+        is_tried: bool = False,
     ) -> DelayedOperation:
         """Call `on_done` when every batch keeps the promise of its acks, or in time with what is missing."""
         operation = DelayedProduce(waits, needs_all_replicas=needs_all_replicas, on_done=on_done)
         keys = [wait.partition.topic_partition for wait in waits]
-        self.waiting.watch(self.waiting.produces, operation, keys, timeout_ms)
+        self.waiting.watch(self.waiting.produces, operation, keys, timeout_ms, is_tried=is_tried)
         return operation
 
     def await_deletion(

@@ -78,7 +78,7 @@ class FetchHandler:
 
         operation = DelayedFetch(read, on_done)
         waiting = self._replicas.waiting
-        waiting.watch(waiting.fetches, operation, read.keys(), request.max_wait_ms)
+        waiting.watch(waiting.fetches, operation, read.keys(), request.max_wait_ms, is_tried=True)
         deferred.on_abandon = operation.abandon
         return deferred
 

@@ -103,7 +103,7 @@ class ProduceHandler:
         produced = [ProducedPartition(index, 0, first_offset, append_time_ms, log_start_offset)]
         wait = ProduceWait(partition, next_offset=last_offset + 1)
         asked = _Asked(version, correlation_id, known.acks, known.timeout_ms)
-        return self._await_promise([(topic, produced)], [(wait, produced, 0)], asked)
+        return self._await_promise([(topic, produced)], [(wait, produced, 0)], asked, is_tried=True)
 
     def _handle_unknown(
         self, frame: memoryview, version: int, correlation_id: int, peer: Peer
@@ -225,6 +225,8 @@ class ProduceHandler:
         answers: _Answers,
         waits: list[tuple[ProduceWait, list[ProducedPartition], int]],
         asked: _Asked,
+        *,
+        is_tried: bool = False,
     ) -> Deferred:
         deferred = Deferred(holds=False)
 
@@ -240,6 +242,7 @@ class ProduceHandler:
             needs_all_replicas=asked.acks == _ALL,
             timeout_ms=asked.timeout_ms,
             on_done=on_done,
+            is_tried=is_tried,
         )
         deferred.on_abandon = operation.abandon
         return deferred
