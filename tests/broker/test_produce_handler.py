@@ -366,13 +366,13 @@ def test_prepared_produce_with_acks_zero_sends_nothing(rig: Rig) -> None:
     assert log_values(rig) == [b"a"]
 
 
-def test_prepared_produce_with_acks_zero_that_is_refused_does_not_hold_its_connection_for_ever(rig: Rig) -> None:
+def test_prepared_produce_with_acks_zero_that_is_refused_closes_its_connection(rig: Rig) -> None:
     rig.create_topic(cleanup_policy="compact")
     answer = rig.send_produce(("orders", 0, big_batch(key=None)), acks=0)
     rig.background.run_all()
     assert isinstance(answer, Deferred)
     assert answer.is_complete
-    assert answer.answer is None
+    assert isinstance(answer.failure, ProtocolViolation)
     assert log_values(rig) == []
 
 

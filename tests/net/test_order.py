@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.core.errors import ProtocolViolation
 from ottla.core.exchange import Deferred
 from ottla.net.limits import NetworkLimits
 
@@ -229,3 +230,22 @@ def test_closed_connection_is_not_kept_in_memory_by_a_request_that_others_hold()
         running.wait_until(lambda: len(parked) == 1)
         client.close()
         running.wait_until(lambda: references[0]() is None)
+
+
+def test_deferred_that_fails_closes_its_connection_after_the_answers_before_it() -> None:
+    waiting: list[Deferred] = []
+
+    def handler(received: memoryview, peer: object) -> bytes | Deferred:
+        if bytes(received) == b"later":
+            waiting.append(Deferred(holds=True))
+            return waiting[-1]
+        return frame(bytes(received))
+
+    with RunningServer(handler) as running:
+        client, other = running.connect(), running.connect()
+        client.send(frame(b"now") + frame(b"later") + frame(b"never started"))
+        assert client.receive() == b"now"
+        running.settled()
+        running.call(lambda: waiting[0].fail(ProtocolViolation("refused")))
+        assert client.is_closed_by_peer()
+        assert other.ask(b"still") == b"still"

@@ -22,12 +22,13 @@ class Deferred:
     Completing it after the connection is gone does nothing. `None` as the answer means: nothing is sent.
     """
 
-    __slots__ = ("holds", "is_complete", "answer", "on_complete", "on_abandon")
+    __slots__ = ("holds", "is_complete", "answer", "on_complete", "on_abandon", "failure")
 
     def __init__(self, *, holds: bool) -> None:
         self.holds = holds
         self.is_complete = False
         self.answer: Answer | None = None
+        self.failure: Exception | None = None
         self.on_complete: Callable[[Deferred], None] | None = None  # set by the network
         self.on_abandon: Callable[[], None] | None = None  # set by the handler: the peer is gone, stop waiting
 
@@ -40,6 +41,12 @@ class Deferred:
         self.on_abandon = None
         if self.on_complete is not None:
             self.on_complete(self)
+
+    def fail(self, error: Exception) -> None:
+        """There will be no answer: the connection is closed, as if the handler had raised `error` at once."""
+        if not self.is_complete:
+            self.failure = error
+            self.complete(None)
 
     def abandon(self) -> None:
         """Called by the network when the connection closes before the answer."""

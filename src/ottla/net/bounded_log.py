@@ -27,14 +27,14 @@ class BoundedLog:
         else:
             self.suppressed += 1
 
-    def bug(self, message: str, *arguments: object) -> None:
-        """Log the exception being handled, with its traceback; or only count.
+    def bug(self, error: Exception, message: str, *arguments: object) -> None:
+        """Log an exception with its traceback; or only count.
 
         Counted apart: the one line that tells of a bug must not drown among those about bad peers.
         """
         if self._bugs_left:
             self._bugs_left -= 1
-            _logger.exception(message, *arguments)
+            _logger.error(message, *arguments, exc_info=error)
         else:
             self.suppressed_bugs += 1
 

@@ -258,7 +258,7 @@ class Connection:
             self._environment.log.info("%s: %s; closing the connection", self.address, error)
             self._closing_reason = "protocol violation"
         else:
-            self._environment.log.bug("%s: a handler failed; closing the connection", self.address)
+            self._environment.log.bug(error, "%s: a handler failed; closing the connection", self.address)
             self._closing_reason = "handler failed"
 
     def _start_frame(self, frame: memoryview, ready: list[Part]) -> bool:
@@ -340,7 +340,7 @@ class Connection:
             order.release(ready)
         self._maybe_leave_output_full()
         unfinished = self._input
-        if not self._pause:
+        if not self._pause and self._closing_reason is None:
             backlog = unfinished.backlog
             if backlog is not None:
                 self.last_active_tick = self._environment.tick
@@ -385,6 +385,8 @@ class Connection:
             self._held = None
             self._pause &= ~_HELD
         self._order.on_complete(deferred)
+        if deferred.failure is not None:
+            self._end_for(deferred.failure)
         # Not sent here: the caller may be the handler of another connection in the middle of its turn, and often
         # completes several answers of this one.
         self._schedule()
@@ -465,6 +467,6 @@ class Connection:
             deferred.on_complete = None  # whoever keeps it a while longer doesn't keep this connection with it
             try:
                 deferred.abandon()
-            except Exception:  # noqa: BLE001
-                # As in `_start_frame`: it is a handler's code, and the other requests have to be told too.
-                environment.log.bug("%s: a handler failed on the end of its connection", self.address)
+            except Exception as error:  # noqa: BLE001
+                # As in `_end_for`: it is a handler's code, and the other requests have to be told too.
+                environment.log.bug(error, "%s: a handler failed on the end of its connection", self.address)

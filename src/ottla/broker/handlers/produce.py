@@ -282,12 +282,12 @@ class ProduceHandler:
 
         def on_done(prepared: _Topics, error: BaseException | None) -> None:
             if error is not None:
-                raise error
+                deferred.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+                return
             try:
                 answer = self._append(prepared, asked, is_prepared=True)
-            except ProtocolViolation:
-                # Refused under acks=0. From here no connection can be closed; it must at least not be held for ever.
-                deferred.complete(None)
+            except ProtocolViolation as violation:  # refused under acks=0
+                deferred.fail(violation)
                 return
             if isinstance(answer, Deferred) and answer.is_complete:
                 deferred.complete(answer.answer)  # its directory failed before it could begin to wait
