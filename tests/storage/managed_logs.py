@@ -35,11 +35,16 @@ class ManagedLogs:
             on_dir_failed=lambda directory, partitions, _: self.failed.append((directory, partitions)),
             background=background,
         )
+        self._background = background
         self.manager.open(OURS, with_locks=with_locks)
         self.notes = self.manager.load(NOW_MS, config_of=lambda _: config)
 
     def create(self, topic_partition: TopicPartition = ORDERS) -> Log:
-        return self.manager.create_log(topic_partition, TOPIC_ID, self.config, NOW_MS)
+        log = self.manager.create_log(topic_partition, TOPIC_ID, self.config, NOW_MS)
+        self.manager.make_names_durable(lambda: None)
+        if self._background is not None:
+            self._background.run_all()
+        return log
 
     def log(self, topic_partition: TopicPartition = ORDERS) -> Log:
         log = self.manager.get(topic_partition)

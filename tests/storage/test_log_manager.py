@@ -153,6 +153,7 @@ def test_deletion_that_was_begun_is_finished_by_the_next_start() -> None:
     broker = ManagedLogs(disk)
     append(broker.create(), b"old")
     broker.manager.delete_log(ORDERS, NOW_MS)
+    broker.manager.make_names_durable(lambda: None)
     disk = disk.crash()
     again = ManagedLogs(disk)
     assert again.manager.partitions() == []
@@ -166,6 +167,7 @@ def test_many_logs_are_deleted_with_one_fsync() -> None:
     broker.manager.create_logs(partitions, TOPIC_ID, SMALL, NOW_MS)
     fsyncs = disk.counts["fsync_dir"]
     broker.manager.delete_logs([*partitions, ORDERS], NOW_MS)
+    broker.manager.make_names_durable(lambda: None)
     assert disk.counts["fsync_dir"] == fsyncs + 1
     assert ManagedLogs(disk.crash()).manager.partitions() == []
 

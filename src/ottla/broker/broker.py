@@ -118,6 +118,7 @@ class Broker:
         await self._open_logs(images)
         bound = self._bind()
         self._make_replicas(images)
+        await self._make_names_durable()
         await self._become_controller(images)
         self._make_handlers()
         await self._register(join, bound)
@@ -249,6 +250,11 @@ class Broker:
             _LOG.warning("%s", note)
         for image in images.values():
             self._local_topics.apply_loaded(image, high_watermarks)
+
+    async def _make_names_durable(self) -> None:
+        """Folders that had to be made anew for topics of the store: nothing may be acknowledged in them before."""
+        manager = self._log_manager
+        await ask(self._loop, lambda on_done: manager.make_names_durable(lambda: on_done(None)))
 
     def _plan_completion(self) -> None:
         self._loop.call_soon(self._fetches.complete_marked)

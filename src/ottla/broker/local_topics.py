@@ -41,37 +41,48 @@ class LocalTopics:
         self._forget_log = forget_log
 
     def apply_topic(self, image: TopicImage, on_applied: Callable[[], None]) -> None:
-        """A new topic: make what this broker holds of it, then let clients see it."""
-        self._serve(image, {}, is_new=True)
-        on_applied()
+        """A new topic: make what this broker holds of it, durably, then let clients see it."""
+        mine = self._partitions_here(image)
+        self._make_missing_logs(mine, image, is_new=True)
+
+        def on_durable() -> None:
+            self._serve(mine, image, {})
+            on_applied()
+
+        self._log_manager.make_names_durable(on_durable)
 
     def apply_loaded(self, image: TopicImage, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         """A topic that was there before the start: its logs are loaded, a missing one is made.
 
         Not while a log directory is offline: the log may be in there, and an empty one in its place would hide that.
         """
-        self._serve(image, high_watermarks, is_new=False)
+        mine = self._partitions_here(image)
+        self._make_missing_logs(mine, image, is_new=False)
+        self._serve(mine, image, high_watermarks)
 
     def remove_topic(self, name: str, on_removed: Callable[[], None]) -> None:
         """Hide the topic from clients, then put its files out of the way."""
         image = self._cache.topics.get(name)
         self._cache.remove_topic(name)
         if image is not None:
-            for index in image.partitions:
-                self._remove_partition(TopicPartition(name, index))
-        on_removed()
+            removed = [TopicPartition(name, index) for index in image.partitions]
+            for topic_partition in removed:
+                partition = self._replicas.remove(topic_partition)
+                if partition is not None:
+                    self._forget_log(partition.log)
+            self._log_manager.delete_logs(removed, self._clock())
+        self._log_manager.make_names_durable(on_removed)
 
-    def _serve(self, image: TopicImage, high_watermarks: Mapping[TopicPartition, Offset], *, is_new: bool) -> None:
-        mine = [
+    def _partitions_here(self, image: TopicImage) -> list[TopicPartition]:
+        return [
             TopicPartition(image.name, index)
             for index, state in image.partitions.items()
             if self._broker_id in state.replicas
         ]
-        try:
-            self._make_missing_logs(mine, image, is_new=is_new)
-        except StorageError as error:
-            # The directory is offline by now: the partitions are served with error 56.
-            _LOG.error("topic %s: %s", image.name, error)
+
+    def _serve(
+        self, mine: list[TopicPartition], image: TopicImage, high_watermarks: Mapping[TopicPartition, Offset]
+    ) -> None:
         for topic_partition in mine:
             log = self._log_manager.get(topic_partition)
             if log is None:
@@ -107,10 +118,8 @@ class LocalTopics:
                 missing.append(topic_partition)
         if missing:
             config = log_config_of(TopicConfig.parse(image.configs, self._config))
-            self._log_manager.create_logs(missing, image.topic_id, config, self._clock())
-
-    def _remove_partition(self, topic_partition: TopicPartition) -> None:
-        partition = self._replicas.remove(topic_partition)
-        if partition is not None:
-            self._forget_log(partition.log)
-        self._log_manager.delete_log(topic_partition, self._clock())
+            try:
+                self._log_manager.create_logs(missing, image.topic_id, config, self._clock())
+            except StorageError as error:
+                # The directory is offline by now: the partitions are served with error 56.
+                _LOG.error("topic %s: %s", image.name, error)

@@ -60,6 +60,7 @@ class LogManager(CheckpointedLogs):
         self._lanes = [OpenFiles(disk, files_max=open_files_max // _LANES) for _ in range(_LANES)]
         self._removal = DelayedRemoval()
         self._unsynced_topic_ids: dict[str, list[str]] = {}  # by directory: folders with a new file
+        self._with_new_names: set[str] = set()  # directories in which folders were made or renamed
 
     # Starting
 
@@ -150,24 +151,35 @@ class LogManager(CheckpointedLogs):
     def create_logs(
         self, topic_partitions: Iterable[TopicPartition], topic_id: bytes, config: LogConfig, now_ms: TimestampMs
     ) -> list[Log]:
-        """Make the logs of one topic. Their folders are durable afterwards, by one fsync for each directory.
+        """Make the logs of one topic. Nothing may be acknowledged in them before `make_names_durable` is done.
 
-        The file with the topic id becomes so with the next checkpoint: a start that finds it torn has no id for it.
+        The file with the topic id becomes durable with the next checkpoint: a start that finds it torn has no id.
         """
         logs = []
-        touched = set()
         for topic_partition in topic_partitions:
             assert topic_partition not in self._logs, f"{topic_partition} exists"
             directory, log = self._create_anywhere(topic_partition, topic_id, config, now_ms)
-            touched.add(directory)
+            self._with_new_names.add(directory)
             logs.append(log)
-        for directory in touched:
-            try:
-                self._disk.fsync_dir(directory)
-            except OSError as error:
-                self.fail_dir(directory, str(error))
-                raise StorageError(f"{directory}: new folders can't be made durable: {error}") from error
         return logs
+
+    def make_names_durable(self, on_done: Callable[[], None]) -> None:
+        """Fsync the directories in which folders were made or renamed, in the background; one that fails goes offline."""
+        directories = [directory for directory in self._with_new_names if directory in self._online]
+        self._with_new_names.clear()
+        left = len(directories)
+        if not left:
+            on_done()
+            return
+
+        def after() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                on_done()
+
+        for directory in directories:
+            self._run(directory, partial(self._disk.fsync_dir, directory), after)
 
     def _create_anywhere(
         self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: TimestampMs
@@ -237,8 +249,10 @@ class LogManager(CheckpointedLogs):
         self.delete_logs([topic_partition], now_ms)
 
     def delete_logs(self, topic_partitions: Iterable[TopicPartition], now_ms: TimestampMs) -> None:
-        """Partitions are gone at once; their folders keep names that say so until `file.delete.delay.ms` is over."""
-        touched = set()
+        """Partitions are gone at once; their folders keep names that say so until `file.delete.delay.ms` is over.
+
+        The new names are durable after `make_names_durable`.
+        """
         for topic_partition in topic_partitions:
             log = self._logs.pop(topic_partition, None)
             self._offline_partitions.discard(topic_partition)
@@ -253,13 +267,8 @@ class LogManager(CheckpointedLogs):
             except OSError as error:
                 self.fail_dir(directory, f"{topic_partition}: {error}")
                 continue
-            touched.add(directory)
+            self._with_new_names.add(directory)
             self._removal.add(doomed, directory=directory, due_ms=now_ms + log.config.file_delete_delay_ms)
-        for directory in touched:
-            try:
-                self._disk.fsync_dir(directory)
-            except OSError as error:
-                self.fail_dir(directory, str(error))
 
     def _forget_open_files(self, topic_partition: TopicPartition, log: Log) -> None:
         # A topic that is made again under the same name must not meet the descriptors of the old one.
