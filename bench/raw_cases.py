@@ -1,6 +1,7 @@
 """Raw load: requests packed beforehand, sent by the C loader: the broker is the bound, not the client."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from bench.loader import Load, LoadResult, run_loader
 from bench.model import Metric
@@ -60,11 +61,26 @@ class RawProduce:
         peer.create_topic(topic, partitions=self._load.partitions, config=self._topic_config)
         try:
             request = produce_request(topic, self._batch())
+            touch_page_cache(peer.scratch_dir, ROUND_BYTES_MAX)
             with peer.cpu_watch():
                 result = run_loader(peer.broker.port, request, self._load, topic=topic, scratch_dir=peer.scratch_dir)
         finally:
             peer.drop_topic(topic)
         return figures(result)
+
+
+def touch_page_cache(directory: Path, size_bytes: int) -> None:
+    """Write a file of that size and delete it.
+
+    On a virtual machine the first use of a page is a fault of the host and costs several times the write itself: who
+    ran first in a round would pay for all. After this both find memory that is there.
+    """
+    path = directory / "touched"
+    chunk = bytes(MEGABYTE)
+    with path.open("wb", buffering=0) as file:
+        for _ in range(size_bytes // MEGABYTE):
+            file.write(chunk)
+    path.unlink()
 
 
 class RawFetch:

@@ -305,6 +305,8 @@ class Broker:
 
     async def _register(self, join: ClusterJoin, bound: tuple[Listener, ...]) -> None:
         endpoints = self._advertised(bound)
+        for_brokers = self._config.inter_broker_listener_name()
+        between = next((entry for entry in endpoints if entry.listener_name == for_brokers), endpoints[0])
         self._cache.put_brokers([BrokerInfo(self.broker_id, endpoints, self._config.get_optional_str("broker.rack"))])
         await join.register(
             self.broker_id,
@@ -313,8 +315,8 @@ class Broker:
                 listener_security_protocol_map={listener.name: listener.security_protocol for listener in bound},
                 timestamp_ms=self._clock(),
                 rack=self._config.get_optional_str("broker.rack"),
-                host=endpoints[0].host,
-                port=endpoints[0].port,
+                host=between.host,
+                port=between.port,
             ),
         )
         is_controller = self._cache.controller_id == self.broker_id

@@ -15,6 +15,7 @@ from ottla.storage.scrub import Damage, Scrubber
 _LOG = logging.getLogger("ottla.housekeeping")
 
 _REMOVAL_INTERVAL_MS = 5_000
+_FLUSH_INTERVAL_MAX_MS = 1_000
 _SCRUB_TICK_MS = 1_000
 
 
@@ -54,7 +55,6 @@ class Housekeeping:
         manager = self._log_manager
         for key, work in (
             ("log.retention.check.interval.ms", self._delete_expired),
-            ("log.flush.scheduler.interval.ms", self._flush_due),
             ("log.flush.offset.checkpoint.interval.ms", manager.checkpoint_recovery_points),
             ("log.flush.start.offset.checkpoint.interval.ms", manager.checkpoint_log_start_offsets),
             ("replica.high.watermark.checkpoint.interval.ms", self.checkpoint_high_watermarks),
@@ -65,6 +65,9 @@ class Housekeeping:
             if interval_ms > 0:  # -1 turns it off, where the key allows that
                 self._tasks.append(self._timers.every(interval_ms, work))
         self._tasks.append(self._timers.every(_REMOVAL_INTERVAL_MS, self._remove_due))
+        # A rolled segment has to become durable soon, also where no flush interval is set.
+        flush_interval_ms = min(self._config.get_int("log.flush.scheduler.interval.ms"), _FLUSH_INTERVAL_MAX_MS)
+        self._tasks.append(self._timers.every(flush_interval_ms, self._flush_due))
 
     def stop(self) -> None:
         """Nothing begins any more; the high watermarks are written a last time."""

@@ -164,7 +164,7 @@ class LogManager(CheckpointedLogs):
         return logs
 
     def make_names_durable(self, on_done: Callable[[], None]) -> None:
-        """Fsync the directories in which folders were made or renamed, in the background; one that fails goes offline."""
+        """Fsync the directories with new or renamed folders, in the background; one that fails goes offline."""
         directories = [directory for directory in self._with_new_names if directory in self._online]
         self._with_new_names.clear()
         left = len(directories)
@@ -291,14 +291,13 @@ class LogManager(CheckpointedLogs):
     def delete_expired(
         self, now_ms: TimestampMs, *, high_watermark_of: Callable[[TopicPartition], Offset | None] = lambda _: None
     ) -> None:
-        """The retention sweep: segments that are too old or too many, and producers that were silent for too long.
+        """The retention sweep: segments that are too old or too many.
 
         What is at or above the high watermark stays; None stands for the log's end.
         """
         for topic_partition, log in list(self._logs.items()):
             if topic_partition not in self._logs:
                 continue  # its directory failed within this sweep
-            log.producer_state.remove_expired(now_ms)
             try:
                 removed = log.delete_old_segments(now_ms, high_watermark=high_watermark_of(topic_partition))
             except StorageError as error:

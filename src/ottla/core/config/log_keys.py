@@ -156,7 +156,8 @@ LOG_KEYS = (
         "log.flush.scheduler.interval.ms",
         LONG,
         LONG_MAX,
-        "How often partitions are looked at for log.flush.interval.ms.",
+        "How often partitions are looked at for log.flush.interval.ms and flush.ms; once a second when it is longer. "
+        "(In Kafka a topic's flush.ms has no effect unless this is set.)",
         HIGH,
         at_least=1,
     ),

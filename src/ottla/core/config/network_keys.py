@@ -36,7 +36,7 @@ NETWORK_KEYS = (
         "inter.broker.listener.name",
         STRING,
         None,
-        "The listener on which brokers talk to each other; the first plain one when not set.",
+        "The listener whose address the broker registers for other brokers; the first one when not set.",
     ),
     ConfigKey(
         "socket.send.buffer.bytes",
