@@ -196,13 +196,13 @@ def test_retention_sweep_deletes_segments_and_later_their_files() -> None:
     assert not [name for name in _names(disk, "/a/orders-0") if name.endswith(".deleted")]
 
 
-def test_sweep_forgets_silent_producers() -> None:
+def test_silent_producers_are_forgotten() -> None:
     broker = ManagedLogs(SimulatedDisk())
     log = broker.create()
     log.append_as_leader(batch(b"x", producer_id=5, producer_epoch=0, base_sequence=0), leader_epoch=0, now_ms=NOW_MS)
     assert len(log.producer_state) == 1
     broker.manager.set_producer_expiration_ms(1000)
-    broker.manager.delete_expired(NOW_MS + 1000)
+    broker.manager.expire_producers(NOW_MS + 1000)
     assert len(log.producer_state) == 0
 
 

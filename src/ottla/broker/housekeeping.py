@@ -97,9 +97,7 @@ class Housekeeping:
         self._log_manager.remove_due(self._clock())
 
     def _expire_producers(self) -> None:
-        now_ms = self._clock()
-        for log in self._log_manager.logs():
-            log.producer_state.remove_expired(now_ms)
+        self._log_manager.expire_producers(self._clock())
 
     def _begin_scrub(self) -> None:
         """Ticks run only while a round is under way, so that an idle broker sleeps."""

@@ -53,6 +53,7 @@ def run(config: BrokerConfig, ready_file: str | None) -> int:
         stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
+        gc.disable()  # nothing that a start makes is garbage; with many partitions the collector walks it for nothing
         broker = Broker(config, loop)
         try:
             await broker.start()
@@ -82,6 +83,7 @@ def _calm_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
+    gc.enable()
 
 
 def _load_config(

@@ -244,6 +244,11 @@ class LogManager(CheckpointedLogs):
         for log in self._logs.values():
             log.producer_state.set_expiration_ms(expiration_ms)
 
+    def expire_producers(self, now_ms: TimestampMs) -> None:
+        """Forget the producers that were silent for `producer.id.expiration.ms`."""
+        for log in self._logs.values():
+            log.producer_state.remove_expired(now_ms)
+
     def delete_log(self, topic_partition: TopicPartition, now_ms: TimestampMs) -> None:
         """See `delete_logs`."""
         self.delete_logs([topic_partition], now_ms)

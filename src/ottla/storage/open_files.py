@@ -9,45 +9,36 @@ from collections import OrderedDict
 
 from ottla.core.disk import AppendFile, Disk, ReadFile
 
-_INDEX_BLOCKS_MAX = 512
+_SEARCHED_INDEXES_MAX = 512
 
 
-class IndexBlocks:
-    """The block of each index that was searched last: who reads a log from front to back finds its next entry there.
+class SearchedIndex:
+    """What is remembered of an index between searches: how some of its blocks begin, and the block read last.
 
-    A few KB each; when there are too many, all are forgotten and read again.
+    So a search in a long index costs no more reads than in a short one, and who reads a log from front to back finds
+    its next entry without any.
     """
 
-    __slots__ = ("_blocks",)
+    __slots__ = ("block_starts", "entries", "first_slot", "last_slot")
 
     def __init__(self) -> None:
-        self._blocks: dict[str, tuple[int, int, bytes]] = {}
-
-    def get(self, path: str) -> tuple[int, int, bytes] | None:
-        """(first slot, slot after the last, the entries)."""
-        return self._blocks.get(path)
-
-    def put(self, path: str, first_slot: int, end_slot: int, entries: bytes) -> None:
-        if len(self._blocks) >= _INDEX_BLOCKS_MAX:
-            self._blocks.clear()
-        self._blocks[path] = (first_slot, end_slot, entries)
-
-    def forget(self, path: str) -> None:
-        """The index was cut or made anew."""
-        self._blocks.pop(path, None)
+        self.block_starts: dict[int, tuple[int, ...]] = {}  # block number -> its first entry
+        self.entries = b""  # of the block read last
+        self.first_slot = 0
+        self.last_slot = -1
 
 
 class OpenFiles:
     """Least recently used goes first; reading and appending are counted apart, each up to half of `files_max`."""
 
-    __slots__ = ("_appending", "_kind_max", "_reading", "disk", "index_blocks")
+    __slots__ = ("_appending", "_kind_max", "_reading", "_searched", "disk")
 
     def __init__(self, disk: Disk, *, files_max: int = 2000) -> None:
         self.disk = disk
         self._kind_max = max(files_max // 2, 1)
         self._reading: OrderedDict[str, ReadFile] = OrderedDict()
         self._appending: OrderedDict[str, AppendFile] = OrderedDict()
-        self.index_blocks = IndexBlocks()
+        self._searched: dict[str, SearchedIndex] = {}
 
     def __len__(self) -> int:
         return len(self._reading) + len(self._appending)
@@ -84,4 +75,17 @@ class OpenFiles:
         """The name is about to stand for another file, or for none."""
         self._reading.pop(path, None)
         self._appending.pop(path, None)
-        self.index_blocks.forget(path)
+        self._searched.pop(path, None)
+
+    def searched_index(self, path: str) -> SearchedIndex:
+        """The notes of earlier searches in an index; a few KB each, all forgotten when they are too many."""
+        searched = self._searched.get(path)
+        if searched is None:
+            if len(self._searched) >= _SEARCHED_INDEXES_MAX:
+                self._searched.clear()
+            searched = self._searched[path] = SearchedIndex()
+        return searched
+
+    def forget_searched(self, path: str) -> None:
+        """The index was cut or made anew."""
+        self._searched.pop(path, None)

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Any
 
 from ottla.core.types import Offset
-from ottla.storage.open_files import OpenFiles
+from ottla.storage.open_files import OpenFiles, SearchedIndex
 
 _PENDING_ENTRIES_MAX = 128
 _SEARCH_BLOCK_ENTRIES = 512
@@ -78,7 +78,7 @@ class SparseIndex:
         size = self._entry.size
         if count >= self.entry_count:
             return
-        self._open_files.index_blocks.forget(self.path)
+        self._open_files.forget_searched(self.path)
         if count >= self._file_entries:
             del self._pending[(count - self._file_entries) * size :]
         else:
@@ -89,7 +89,7 @@ class SparseIndex:
 
     def clear(self) -> None:
         """Empty the file too, whatever odd bytes are in it."""
-        self._open_files.index_blocks.forget(self.path)
+        self._open_files.forget_searched(self.path)
         self._pending.clear()
         self._open_files.append_file(self.path).truncate(0)
         self._file_entries = self.entry_count = 0
@@ -104,9 +104,9 @@ class SparseIndex:
         if slot >= self._file_entries:
             first, second = entry.unpack_from(self._pending, (slot - self._file_entries) * size)
             return first, second
-        known = self._open_files.index_blocks.get(self.path)
-        if known is not None and known[0] <= slot < known[1]:
-            first, second = entry.unpack_from(known[2], (slot - known[0]) * size)
+        searched = self._open_files.searched_index(self.path)
+        if searched.first_slot <= slot <= searched.last_slot:
+            first, second = entry.unpack_from(searched.entries, (slot - searched.first_slot) * size)
             return first, second
         data = self._open_files.read_file(self.path).pread(size, slot * size)
         if len(data) != size:
@@ -125,29 +125,37 @@ class SparseIndex:
             return in_file + _search_block(unpack_from, size, pending, len(pending) // size, key, field)
         if not in_file:
             return -1
-        blocks = self._open_files.index_blocks
-        known = blocks.get(self.path)
-        if known is not None:
-            low, high, block = known
-            is_after_first = unpack_from(block, 0)[field] <= key
-            if is_after_first and (high == in_file or key < unpack_from(block, len(block) - size)[field]):
-                return low + _search_block(unpack_from, size, block, high - low, key, field)
-        pread = self._open_files.read_file(self.path).pread
-        low, high = 0, in_file  # slots below `low` are at or below the key, those from `high` on above it
-        while high - low > _SEARCH_BLOCK_ENTRIES:
+        searched = self._open_files.searched_index(self.path)
+        entries = searched.entries
+        if entries and unpack_from(entries, 0)[field] <= key < unpack_from(entries, len(entries) - size)[field]:
+            return searched.first_slot + _search_block(unpack_from, size, entries, len(entries) // size, key, field)
+        # Which block: the last one that begins at or below the key. How blocks begin is asked only once.
+        low, high = 0, (in_file + _SEARCH_BLOCK_ENTRIES - 1) // _SEARCH_BLOCK_ENTRIES
+        while high - low > 1:
             middle = (low + high) // 2
-            data = pread(size, middle * size)
-            if len(data) != size:
-                raise IndexCorrupt(f"{self.path}: entry {middle} of {in_file} is missing")
-            if unpack_from(data)[field] <= key:
-                low = middle + 1
+            if self._start_of_block(searched, middle)[field] <= key:
+                low = middle
             else:
                 high = middle
-        block = pread((high - low) * size, low * size)
-        if len(block) != (high - low) * size:
-            raise IndexCorrupt(f"{self.path}: ends at {low * size + len(block)} bytes, {in_file * size} expected")
-        blocks.put(self.path, low, high, block)
-        return low + _search_block(unpack_from, size, block, high - low, key, field)
+        first_slot = low * _SEARCH_BLOCK_ENTRIES
+        count = min(_SEARCH_BLOCK_ENTRIES, in_file - first_slot)
+        entries = self._open_files.read_file(self.path).pread(count * size, first_slot * size)
+        if len(entries) != count * size:
+            raise IndexCorrupt(f"{self.path}: ends at {first_slot * size + len(entries)}, {in_file * size} expected")
+        searched.entries = entries
+        searched.first_slot = first_slot
+        searched.last_slot = first_slot + count - 1
+        return first_slot + _search_block(unpack_from, size, entries, count, key, field)
+
+    def _start_of_block(self, searched: SearchedIndex, block: int) -> tuple[int, ...]:
+        start = searched.block_starts.get(block)
+        if start is None:
+            size = self._entry.size
+            data = self._open_files.read_file(self.path).pread(size, block * _SEARCH_BLOCK_ENTRIES * size)
+            if len(data) != size:
+                raise IndexCorrupt(f"{self.path}: entry {block * _SEARCH_BLOCK_ENTRIES} is missing")
+            start = searched.block_starts[block] = self._entry.unpack(data)
+        return start
 
 
 def _search_block(
