@@ -28,18 +28,23 @@ _CHECK_BLOCK_BYTES = 1024 * 1024
 def scan_headers(
     file: ReadFile, *, start: int, end: int, block_bytes: int = _HEADER_BLOCK_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch from `start` to `end`, which must both be batch boundaries."""
+    """(position, header) of each batch from `start` to `end`, which must both be batch boundaries.
+
+    Small batches are read a block of them at a time; of large ones only the header.
+    """
     block = b""
     block_start = start
     position = start
+    wanted_bytes = HEADER_BYTES
     while position < end:
         at = position - block_start
         if at + HEADER_BYTES > len(block):
-            block = file.pread(min(block_bytes, end - position), position)
+            block = file.pread(min(wanted_bytes, end - position), position)
             block_start = position
             at = 0
         header = read_header(block, at)
-        next_position = _check_lengths(header, position, end)
+        wanted_bytes = HEADER_BYTES if header.batch_length > block_bytes // 2 else block_bytes
+        next_position = check_lengths(header, position, end)
         yield position, header
         position = next_position
 
@@ -56,7 +61,7 @@ def scan_checked(file: ReadFile, *, start: int, end: int) -> Iterator[tuple[int,
             block_start = position
             at = 0
         header = read_header(block, at)
-        next_position = _check_lengths(header, position, end)
+        next_position = check_lengths(header, position, end)
         size_bytes = next_position - position
         if at + size_bytes > len(block) and size_bytes <= _CHECK_BLOCK_BYTES:
             block = file.pread(min(_CHECK_BLOCK_BYTES, end - position), position)
@@ -82,7 +87,7 @@ def find_batch(file: ReadFile, *, start: int, end: int, offset: Offset) -> tuple
     return None
 
 
-def _check_lengths(header: BatchHeader, position: int, end: int) -> int:
+def check_lengths(header: BatchHeader, position: int, end: int) -> int:
     """Refuse what can't be a batch; the position behind it otherwise."""
     if header.magic != MAGIC:
         raise CorruptBatch(f"batch at {position}: magic {header.magic}, {MAGIC} expected")

@@ -12,7 +12,7 @@ from errno import EIO
 from ottla.core.types import NO_TIMESTAMP_MS, Buffer, Offset, TimestampMs
 from ottla.records.errors import CorruptBatch
 from ottla.records.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, read_header
-from ottla.storage.batch_scan import find_batch, scan_headers
+from ottla.storage.batch_scan import check_lengths, find_batch, scan_headers
 from ottla.storage.log_config import LogConfig
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_files import OpenFiles
@@ -238,6 +238,19 @@ class Segment:
         found = self.find(offset)
         return found[0] if found is not None else self.size_bytes
 
+    def locate(self, offset: Offset) -> tuple[int, int]:
+        """As `position_of`, with the size of that batch; (the segment's size, 0) when there is none."""
+        tail = self._tail_last_offsets
+        if tail and offset > tail[0]:
+            at = bisect_left(tail, offset, 1)
+            if at == len(tail):
+                return self.size_bytes, 0
+            positions = self._tail_positions
+            end = positions[at + 1] if at + 1 < len(positions) else self.size_bytes
+            return positions[at], end - positions[at]
+        found = self.find(offset)
+        return (found[0], found[1].batch_length + LOG_OVERHEAD_BYTES) if found is not None else (self.size_bytes, 0)
+
     def find(self, offset: Offset) -> tuple[int, BatchHeader] | None:
         """The first batch that ends at or after `offset`, with its position. A corrupt index is rebuilt on the way.
 
@@ -262,6 +275,10 @@ class Segment:
             first = read_header(file.pread(HEADER_BYTES, start))
             if first.magic != MAGIC or not self.base_offset <= first.base_offset <= indexed_offset:
                 raise IndexCorrupt(f"{self.offset_index.path}: {indexed_offset} is not at {start}")
+            next_position = check_lengths(first, start, self.size_bytes)
+            if first.base_offset + first.last_offset_delta >= offset:
+                return start, first
+            start = next_position
         return find_batch(file, start=start, end=self.size_bytes, offset=offset)
 
     def _mend_indexes(self) -> bool:

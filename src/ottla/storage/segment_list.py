@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ottla.core.disk import AppendFile, FileSlice
 from ottla.core.types import Offset, TimestampMs
-from ottla.records.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, read_header
+from ottla.records.header import BatchHeader
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_results import NOTHING, LogRead
 from ottla.storage.open_files import OpenFiles
@@ -115,8 +115,8 @@ class SegmentList:
         index = max(bisect_right(self._base_offsets, offset) - 1, 0)
         while True:
             segment = segments[index]
-            position = segment.position_of(offset)
-            if position < segment.size_bytes:
+            position, first_bytes = segment.locate(offset)
+            if first_bytes:
                 break
             index += 1  # only a gap lies between the offset and the segment's end
             if index == len(segments):
@@ -131,7 +131,6 @@ class SegmentList:
             return NOTHING
         file = self._open_files.read_file(segment.log_path)
         if length > max_bytes:
-            first_bytes = read_header(file.pread(HEADER_BYTES, position)).batch_length + LOG_OVERHEAD_BYTES
             if first_bytes <= max_bytes:
                 length = max_bytes
             elif at_least_one:
