@@ -1,8 +1,7 @@
 """FAULTS 21-26 against a running broker: a producer's batch is in the log once, whatever is sent again."""
 
 import time
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Callable
 
 import pytest
 
@@ -14,22 +13,6 @@ pytestmark = pytest.mark.process
 
 OUT_OF_ORDER_SEQUENCE = 45
 INVALID_PRODUCER_EPOCH = 47
-NUMBERS = count()
-
-
-@pytest.fixture
-def client(shared_broker: BrokerProcess) -> Iterator[RawClient]:
-    with RawClient(shared_broker.port) as client:
-        yield client
-
-
-@pytest.fixture
-def topic(client: RawClient) -> str:
-    """A topic of the test's own, with one record in it."""
-    name = f"topic-{next(NUMBERS)}"
-    assert client.create_topic(name) == 0
-    assert client.produce(name, batch_of(b"before")).error_code == 0
-    return name
 
 
 class Producer:

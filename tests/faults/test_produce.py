@@ -2,8 +2,6 @@
 
 import struct
 import time
-from collections.abc import Iterator
-from itertools import count
 
 import pytest
 
@@ -28,22 +26,6 @@ UNSUPPORTED_COMPRESSION = 76
 INVALID_RECORD = 87
 
 MIB = 1024 * 1024
-NUMBERS = count()
-
-
-@pytest.fixture
-def client(shared_broker: BrokerProcess) -> Iterator[RawClient]:
-    with RawClient(shared_broker.port) as client:
-        yield client
-
-
-@pytest.fixture
-def topic(client: RawClient) -> str:
-    """A topic of the test's own, with one record in it."""
-    name = f"topic-{next(NUMBERS)}"
-    assert client.create_topic(name) == 0
-    assert client.produce(name, batch_of(b"before")).error_code == 0
-    return name
 
 
 def assert_refused(client: RawClient, topic: str, records: bytes | bytearray | None, error_code: int) -> None:
