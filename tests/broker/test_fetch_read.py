@@ -187,7 +187,8 @@ def test_disk_that_fails_under_a_read_is_a_storage_error_and_takes_the_directory
 ) -> None:
     filled(rig)
     rig.disk.fail_next("pread", errno.EIO)
-    assert only(rig, at(1, max_bytes=10), version=version).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    # Where the last batches begin is known; the first one has to be looked for.
+    assert only(rig, at(0, max_bytes=10), version=version).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert rig.replicas.find("orders", 0) == ErrorCode.KAFKA_STORAGE_ERROR
 
 

@@ -6,7 +6,9 @@ import pytest
 
 from ottla.core.cluster import PartitionState
 from ottla.core.errors import ErrorCode
+from ottla.core.exchange import Deferred
 from ottla.core.types import TopicPartition
+from ottla.protocol.codec import decode_response, encode_request
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -19,7 +21,9 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from tests.broker.rig import Rig
+from ottla.records.build import build_batch
+from ottla.records.compression import GZIP
+from tests.broker.rig import Rig, bytes_of
 from tests.storage.log_making import NOW_MS, batch
 
 NOT_FOUND = (0, -1, -1, -1)
@@ -168,3 +172,35 @@ def test_offline_partition_is_a_storage_error(rig: Rig) -> None:
     filled(rig)
     rig.replicas.take_offline([TopicPartition("orders", 0)])
     assert delete_before(rig, (0, 1)) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
+
+
+def test_compressed_batch_is_opened_on_a_thread_and_holds_its_connection(rig: Rig) -> None:
+    rig.create_topic("orders", 1)
+    for delay_ms in (10, 40):
+        rig.send_produce(("orders", 0, batch(b"v", b"w", timestamp_ms=NOW_MS + delay_ms, codec=GZIP)))
+    for timestamp, expected in ((NOW_MS + 11, (NOW_MS + 40, 2)), (-3, (NOW_MS + 40, 2)), (NOW_MS, (NOW_MS + 10, 0))):
+        wanted = ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="orders", partitions=[wanted])])
+        answer = rig.send(encode_request(request, 8, 77, "test"))
+        assert isinstance(answer, Deferred)
+        assert answer.holds
+        assert not answer.is_complete
+        rig.background.run_all()
+        assert answer.is_complete
+        _, response = decode_response(ListOffsetsResponse, 8, bytes_of(answer)[4:])
+        found = response.topics[0].partitions[0]
+        assert (found.timestamp, found.offset) == expected
+
+
+def test_compressed_batch_below_the_start_sends_the_lookup_the_long_way(rig: Rig) -> None:
+    rig.create_topic("orders", 1)
+    values = [(NOW_MS + 40, b"k", b"v", ()), (NOW_MS + 10, b"k", b"w", ())]
+    rig.send_produce(("orders", 0, memoryview(build_batch(values, codec=GZIP))))
+    rig.send_produce(("orders", 0, batch(b"x", timestamp_ms=NOW_MS + 50, codec=GZIP)))
+    rig.replicas.delete_records_before(rig.partition(), 1)
+    wanted = ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=NOW_MS + 20)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="orders", partitions=[wanted])])
+    answer = rig.send(encode_request(request, 8, 77, "test"))
+    rig.background.run_all()
+    _, response = decode_response(ListOffsetsResponse, 8, bytes_of(answer)[4:])
+    assert response.topics[0].partitions[0].offset == 2

@@ -32,7 +32,13 @@ from ottla.storage.log_results import (
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.producer_state import DuplicateBatch, ProducerState
 from ottla.storage.segment_list import SegmentList
-from ottla.storage.timestamp_lookup import find_by_timestamp, find_max_timestamp
+from ottla.storage.timestamp_lookup import (
+    BatchToOpen,
+    find_by_timestamp,
+    find_max_timestamp,
+    first_batch_reaching,
+    largest_timestamp,
+)
 from ottla.storage.txn_index import AbortedTransaction
 
 _NO_ERROR = ErrorCode.NONE
@@ -353,6 +359,24 @@ class AppendLog:
                 timestamp_ms,
                 open_files=self._open_files,
                 log_start_offset=self.log_start_offset,
+            )
+        except OSError as error:
+            raise StorageError(f"{self.name}: lookup of timestamp {timestamp_ms} failed: {error}") from error
+
+    def batch_for_timestamp(self, timestamp_ms: TimestampMs | None) -> BatchToOpen | None:
+        """The batch that most likely has the record of `offset_for_timestamp`; None stands for the largest timestamp.
+
+        Quick, where the whole lookup may take long: look into the batch on a thread, and do the whole lookup only if
+        it does not have the record after all.
+        """
+        segments = self._segments.segments
+        try:
+            if timestamp_ms is None:
+                timestamp_ms = largest_timestamp(segments)
+                if timestamp_ms < 0:
+                    return None
+            return first_batch_reaching(
+                segments, timestamp_ms, open_files=self._open_files, log_start_offset=self.log_start_offset
             )
         except OSError as error:
             raise StorageError(f"{self.name}: lookup of timestamp {timestamp_ms} failed: {error}") from error

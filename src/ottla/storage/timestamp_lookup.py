@@ -1,10 +1,14 @@
 """Finding records by time, over the segments of a log (ListOffsets).
 
-The only place in storage that looks into batches: a lookup may decompress one.
+The only place in storage that looks into batches: a lookup may decompress one, which takes too long for the event loop.
+So the batch that most likely has the record can be had first, and looked into on a thread.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
+from ottla.core.disk import ReadFile
 from ottla.core.types import NO_TIMESTAMP_MS, Offset, TimestampMs
 from ottla.records.compression import DECOMPRESSED_BYTES_MAX
 from ottla.records.errors import CorruptBatch
@@ -14,6 +18,50 @@ from ottla.storage.log_results import TimestampOffset
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.segment import Segment
 
+_LOOKED_INTO_INLINE_MAX_BYTES = 64 * 1024
+
+
+class BatchToOpen(NamedTuple):
+    """A batch that has a record of at least `timestamp_ms`, by its header. `look` may run on any thread."""
+
+    file: ReadFile
+    position: int
+    header: BatchHeader
+    timestamp_ms: TimestampMs
+    log_start_offset: Offset
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether looking into it takes no longer than handing it to a thread would."""
+        return not self.header.compression and self.header.size_bytes <= _LOOKED_INTO_INLINE_MAX_BYTES
+
+    def look(self) -> TimestampOffset | None:
+        """The record; None when the batch can't be read, or has it only below the log's start.
+
+        A disk that fails here fails again in the whole lookup, which says so.
+        """
+        try:
+            data = self.file.pread(self.header.size_bytes, self.position)
+            plain = plain_records(data, 0, header=self.header, max_bytes=DECOMPRESSED_BYTES_MAX)
+            for record in iter_records(self.header, plain):
+                if record.timestamp_ms >= self.timestamp_ms and record.offset >= self.log_start_offset:
+                    return TimestampOffset(record.timestamp_ms, record.offset, self.header.leader_epoch)
+        except (CorruptBatch, OSError):
+            pass
+        return None
+
+
+def first_batch_reaching(
+    segments: list[Segment], timestamp_ms: TimestampMs, *, open_files: OpenFiles, log_start_offset: Offset
+) -> BatchToOpen | None:
+    """The first batch whose largest timestamp is at least `timestamp_ms`."""
+    return next(_batches_reaching(segments, timestamp_ms, open_files, log_start_offset), None)
+
+
+def largest_timestamp(segments: list[Segment]) -> TimestampMs:
+    """-1 when no record has one."""
+    return max(segment.max_timestamp()[0] for segment in segments)
+
 
 def find_by_timestamp(
     segments: list[Segment], timestamp_ms: TimestampMs, *, open_files: OpenFiles, log_start_offset: Offset
@@ -22,14 +70,10 @@ def find_by_timestamp(
 
     What a broken batch hides is passed over: the answer is then the first such record that can be read.
     """
-    for segment in segments:
-        if segment.max_timestamp()[0] < timestamp_ms:
-            continue
-        with suppress(CorruptBatch):
-            for position, header in segment.batches_reaching(timestamp_ms, from_offset=log_start_offset):
-                for record in iter_records(header, _plain_records(segment, position, header, open_files)):
-                    if record.timestamp_ms >= timestamp_ms and record.offset >= log_start_offset:
-                        return TimestampOffset(record.timestamp_ms, record.offset, header.leader_epoch)
+    for batch in _batches_reaching(segments, timestamp_ms, open_files, log_start_offset):
+        found = batch.look()
+        if found is not None:
+            return found
     return None
 
 
@@ -60,6 +104,13 @@ def find_max_timestamp(
     return find_by_timestamp(segments, left_ms, open_files=open_files, log_start_offset=log_start_offset)
 
 
-def _plain_records(segment: Segment, position: int, header: BatchHeader, open_files: OpenFiles) -> bytes:
-    data = open_files.read_file(segment.log_path).pread(header.size_bytes, position)
-    return plain_records(data, 0, header=header, max_bytes=DECOMPRESSED_BYTES_MAX)
+def _batches_reaching(
+    segments: list[Segment], timestamp_ms: TimestampMs, open_files: OpenFiles, log_start_offset: Offset
+) -> Iterator[BatchToOpen]:
+    for segment in segments:
+        if segment.max_timestamp()[0] < timestamp_ms:
+            continue
+        with suppress(CorruptBatch):
+            for position, header in segment.batches_reaching(timestamp_ms, from_offset=log_start_offset):
+                file = open_files.read_file(segment.log_path)
+                yield BatchToOpen(file, position, header, timestamp_ms, log_start_offset)

@@ -1,9 +1,14 @@
 """ListOffsets 1-8: the first, the last, the newest by timestamp (KIP-734), or the first at or after a time.
 
--4 (the first offset that is local) equals the first offset: all of a log is on this disk.
+-4 (the first offset that is local) equals the first offset: all of a log is on this disk. For a time, a batch has to be
+opened; one that is large or compressed is opened on a thread, and the request holds its connection meanwhile.
 """
 
-from ottla.broker.api import RequestContext
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from ottla.broker.api import Reply, RequestContext
+from ottla.core.clock import Background
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -14,68 +19,130 @@ from ottla.protocol.messages.list_offsets import (
 )
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
+from ottla.storage.log_results import TimestampOffset
+from ottla.storage.timestamp_lookup import BatchToOpen
 
 _LATEST = -1
 _EARLIEST = -2
 _MAX_TIMESTAMP = -3
 _EARLIEST_LOCAL = -4
 _READ_COMMITTED = 1
-_NO_TIME = -1
 _SINCE_VERSION = {_LATEST: 1, _EARLIEST: 1, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8}
 _NEVER = 1 << 15
 
+T = TypeVar("T")
+
+
+class _Question(NamedTuple):
+    """One partition of a request, and the place of its answer."""
+
+    partition: Partition
+    timestamp: int
+    is_committed: bool
+    response: ListOffsetsPartitionResponse
+
 
 class ListOffsetsHandler:
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(self, replicas: Replicas, background: Background) -> None:
         self._replicas = replicas
+        self._background = background
 
-    def handle(self, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    def handle(self, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse | Reply:
         is_committed = request.isolation_level == _READ_COMMITTED
-        version = context.version
-        return ListOffsetsResponse(
-            topics=[
-                ListOffsetsTopicResponse(
-                    name=topic.name,
-                    partitions=[self._answer(topic.name, wanted, is_committed, version) for wanted in topic.partitions],
-                )
-                for topic in request.topics
-            ]
-        )
+        response = ListOffsetsResponse()
+        to_open: list[tuple[_Question, BatchToOpen]] = []
+        for topic in request.topics:
+            answers = ListOffsetsTopicResponse(name=topic.name)
+            response.topics.append(answers)
+            for wanted in topic.partitions:
+                answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+                answers.partitions.append(answer)
+                partition = self._check(topic.name, wanted, context.version)
+                if isinstance(partition, ErrorCode):
+                    answer.error_code = partition
+                    continue
+                question = _Question(partition, wanted.timestamp, is_committed, answer)
+                batch = self._answer_or_find_batch(question)
+                if batch is not None:
+                    to_open.append((question, batch))
+        return self._open_batches(to_open, response, context) if to_open else response
 
-    def _answer(
-        self, topic: str, wanted: ListOffsetsPartition, is_committed: bool, version: int
-    ) -> ListOffsetsPartitionResponse:
-        response = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+    def _check(self, topic: str, wanted: ListOffsetsPartition, version: int) -> Partition | ErrorCode:
         if wanted.timestamp < 0 and version < _SINCE_VERSION.get(wanted.timestamp, _NEVER):
-            response.error_code = ErrorCode.UNSUPPORTED_VERSION
-            return response
+            return ErrorCode.UNSUPPORTED_VERSION
         partition = self._replicas.find(topic, wanted.partition_index)
         if isinstance(partition, ErrorCode):
-            response.error_code = partition
-            return response
-        response.error_code = partition.check_leader_epoch(wanted.current_leader_epoch)
-        if response.error_code != ErrorCode.NONE:
-            return response
+            return partition
+        return partition.check_leader_epoch(wanted.current_leader_epoch) or partition
+
+    def _answer_or_find_batch(self, question: _Question) -> BatchToOpen | None:
+        """Answer now, or say which batch has to be opened on a thread first."""
+        partition, timestamp, is_committed, response = question
+        log = partition.log
+        if timestamp == _LATEST:
+            response.offset = _limit(partition, is_committed)
+            response.leader_epoch = partition.state.leader_epoch
+        elif timestamp in (_EARLIEST, _EARLIEST_LOCAL):
+            response.offset = log.log_start_offset
+            response.leader_epoch = log.leader_epochs.epoch_of(log.log_start_offset)
+        else:
+            wanted_ms = None if timestamp == _MAX_TIMESTAMP else timestamp
+            batch = self._guard(question, lambda: log.batch_for_timestamp(wanted_ms))
+            if batch is not None:
+                if not batch.is_cheap:
+                    return batch
+                self._answer_by_time(question, batch.look())
+        return None
+
+    def _answer_by_time(self, question: _Question, found: TimestampOffset | None) -> None:
+        if found is None:
+            # What its header promised is below the log's start, or can't be read: rare enough for the long way.
+            log = question.partition.log
+            timestamp = question.timestamp
+            found = self._guard(
+                question,
+                lambda: (
+                    log.offset_of_max_timestamp()
+                    if timestamp == _MAX_TIMESTAMP
+                    else log.offset_for_timestamp(timestamp)
+                ),
+            )
+        if found is not None and found.offset < _limit(question.partition, question.is_committed):
+            response = question.response
+            response.timestamp, response.offset, response.leader_epoch = found
+
+    def _guard(self, question: _Question, look_up: Callable[[], T | None]) -> T | None:
+        """A disk that fails is an answer; None then, and where nothing is found."""
+        partition = question.partition
+        if partition.is_offline:
+            question.response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return None
         try:
-            found = _look_up(partition, wanted.timestamp, is_committed)
+            return look_up()
         except StorageError as error:
             self._replicas.on_storage_error(partition, error)
-            response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        else:
-            response.timestamp, response.offset, response.leader_epoch = found
-        return response
+            question.response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return None
+
+    def _open_batches(
+        self, to_open: list[tuple[_Question, BatchToOpen]], response: ListOffsetsResponse, context: RequestContext
+    ) -> Reply:
+        reply = context.defer()
+
+        def work() -> list[TimestampOffset | None]:
+            return [batch.look() for _, batch in to_open]
+
+        def on_done(found: list[TimestampOffset | None], error: BaseException | None) -> None:
+            if error is not None:
+                reply.deferred.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+                return
+            for (question, _), result in zip(to_open, found, strict=True):
+                self._answer_by_time(question, result)
+            reply.send(response)
+
+        self._background.submit(work, on_done)
+        return reply
 
 
-def _look_up(partition: Partition, timestamp: int, is_committed: bool) -> tuple[int, int, int]:
-    """(timestamp, offset, leader epoch); -1 in all three when no record is that new."""
-    log = partition.log
-    limit = partition.last_stable_offset if is_committed else partition.high_watermark
-    if timestamp == _LATEST:
-        return _NO_TIME, limit, partition.state.leader_epoch
-    if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
-        return _NO_TIME, log.log_start_offset, log.leader_epochs.epoch_of(log.log_start_offset)
-    is_newest = timestamp == _MAX_TIMESTAMP
-    found = log.offset_of_max_timestamp() if is_newest else log.offset_for_timestamp(timestamp)
-    if found is None or found.offset >= limit:
-        return _NO_TIME, -1, -1
-    return found.timestamp_ms, found.offset, found.leader_epoch
+def _limit(partition: Partition, is_committed: bool) -> int:
+    return partition.last_stable_offset if is_committed else partition.high_watermark

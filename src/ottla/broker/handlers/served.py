@@ -53,7 +53,7 @@ def serve_all(
                 fetch.LAST_SERVED_VERSION,
                 handle_frame=fetch_handler.handle_frame,
             ),
-            Api(ApiKey.LIST_OFFSETS, 1, 8, ListOffsetsHandler(replicas).handle),
+            Api(ApiKey.LIST_OFFSETS, 1, 8, ListOffsetsHandler(replicas, background).handle),
             Api(ApiKey.METADATA, 0, 12, metadata.handle),
             Api(ApiKey.FIND_COORDINATOR, 0, 4, FindCoordinatorHandler(cache, config.get_int("broker.id")).handle),
             Api(ApiKey.API_VERSIONS, 0, 4, ApiVersionsHandler(dispatcher).handle),
