@@ -8,6 +8,8 @@ from ottla.core.errors import ErrorCode, StorageError
 from ottla.records.header import read_header
 from ottla.storage.log import Log
 from ottla.storage.log_config import LOG_APPEND_TIME, LogConfig
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.segment import Segment
 from ottla.testing.simulated_disk import SimulatedDisk
 from tests.storage.log_making import (
     DIRECTORY,
@@ -215,12 +217,22 @@ def test_a_segment_rolls_when_a_batch_would_exceed_its_size(disk: SimulatedDisk)
 
 
 def test_a_segment_rolls_when_its_first_batch_is_older_than_segment_ms(disk: SimulatedDisk) -> None:
-    log = open_log(disk, LogConfig(segment_ms=1000, segment_jitter_ms=100))
+    log = open_log(disk, LogConfig(segment_ms=1000))
     append(log, b"a", now_ms=NOW_MS)
-    append(log, b"b", now_ms=NOW_MS + 900)
+    append(log, b"b", now_ms=NOW_MS + 1000)
     assert log.segment_count == 1
-    append(log, b"c", now_ms=NOW_MS + 901)
+    append(log, b"c", now_ms=NOW_MS + 1001)
     assert log.segment_count == 2
+
+
+def test_jitter_lets_segments_roll_earlier_each_at_a_time_of_its_own() -> None:
+    config = LogConfig(segment_ms=1000, segment_jitter_ms=400)
+    open_files = OpenFiles(SimulatedDisk())
+    segments = [Segment(f"/data/t-{n}", 0, open_files=open_files, config=config, created_ms=0) for n in range(50)]
+    rolls = [segment.roll_after_ms for segment in segments]
+    assert 600 < min(rolls) < 700
+    assert 900 < max(rolls) <= 1000
+    assert len(set(rolls)) > 30
 
 
 def test_a_segment_whose_records_have_no_time_rolls_by_the_clock(disk: SimulatedDisk) -> None:

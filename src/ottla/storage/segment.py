@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
 from errno import EIO
+from zlib import crc32
 
 from ottla.core.types import NO_TIMESTAMP_MS, Buffer, Offset, TimestampMs
 from ottla.records.errors import CorruptBatch
@@ -130,6 +131,15 @@ class Segment:
         self._config = config
         self._renew_certainty()
 
+    @property
+    def roll_after_ms(self) -> int:
+        """`segment.ms`, less a share of `segment.jitter.ms` that is each segment's own, so that not all roll at once.
+
+        Drawn from its name: as good as random among partitions, and the same after a restart.
+        """
+        jitter_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)
+        return self._config.segment_ms - (crc32(self.log_path.encode()) % jitter_ms if jitter_ms > 0 else 0)
+
     def _renew_certainty(self) -> None:
         """Up to where a batch goes here for sure; known once the first batch has a timestamp."""
         config = self._config
@@ -138,7 +148,7 @@ class Segment:
             first_ms is not None and first_ms >= 0 and not self.offset_index.is_full and not self.time_index.is_full
         )
         self._sure_bytes = config.segment_bytes if is_known else -1
-        self._sure_timestamp_ms = (first_ms or 0) + config.segment_ms - config.segment_jitter_ms
+        self._sure_timestamp_ms = (first_ms or 0) + self.roll_after_ms
         self._sure_offset = self.base_offset + _RELATIVE_OFFSET_MAX
 
     def append(self, data: Buffer, last_offset: Offset, max_timestamp_ms: TimestampMs) -> None:

@@ -79,8 +79,7 @@ class SegmentList:
         return (
             offset_index.entry_count >= offset_index.entries_max
             or time_index.entry_count >= time_index.entries_max
-            or active.waited_for_roll_ms(now_ms=now_ms, batch_timestamp_ms=timestamp_ms)
-            > config.segment_ms - config.segment_jitter_ms
+            or active.waited_for_roll_ms(now_ms=now_ms, batch_timestamp_ms=timestamp_ms) > active.roll_after_ms
         )
 
     def roll(self, base_offset: Offset, now_ms: TimestampMs) -> None:
