@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ottla.records.build import BatchBuilder, assemble_batch, build_batch, build_end_transaction_marker
 from ottla.records.errors import CorruptBatch
 from ottla.records.header import HEADER_BYTES, read_header, write_crc
-from ottla.records.read import Record, iter_records, read_batch, read_end_transaction_marker
+from ottla.records.read import Record, iter_records, read_batch, read_end_transaction_marker, read_records
 from ottla.records.varint import decode_varint, encode_varint, varint_size
 from tests.records.samples import CODECS, NOW_MS, RECORDS, builder_of, records
 
@@ -206,3 +206,36 @@ def test_varints_round_trip(value):
 )
 def test_varints_are_those_of_the_specification(value, encoded):
     assert encode_varint(value).hex() == encoded
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    records=st.lists(
+        st.tuples(
+            st.integers(0, 2**40),
+            st.none() | st.binary(max_size=200),
+            st.none() | st.binary(max_size=9000),
+            st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=2),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    damage=st.none() | st.tuples(st.integers(0, 400), st.integers(0, 255)),
+)
+def test_reading_all_at_once_gives_what_reading_one_by_one_does(
+    records: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]],
+    damage: tuple[int, int] | None,
+) -> None:
+    batch = build_batch(records)
+    header = read_header(batch)
+    data = bytearray(batch[HEADER_BYTES:])
+    if damage is not None:
+        data[damage[0] % len(data)] = damage[1]
+    plain = bytes(data)
+    try:
+        one_by_one = list(iter_records(header, plain))
+    except CorruptBatch:
+        with pytest.raises(CorruptBatch):
+            read_records(header, plain)
+    else:
+        assert read_records(header, plain) == one_by_one

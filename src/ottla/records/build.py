@@ -44,6 +44,8 @@ _END_TRANSACTION_VALUE = Struct(">hi")  # version, coordinator epoch
 _NULL = encode_varint(-1)
 _NO_HEADERS = encode_varint(0)
 _NO_ATTRIBUTES = b"\x00"
+_SMALL_COUNT = 1024
+_SMALL = [encode_varint(number) for number in range(_SMALL_COUNT)]
 
 
 def assemble_batch(
@@ -141,30 +143,31 @@ class BatchBuilder:
             self._base_timestamp_ms = timestamp_ms
         if timestamp_ms > self._max_timestamp_ms:
             self._max_timestamp_ms = timestamp_ms
-        timestamp_delta = encode_varint(timestamp_ms - self._base_timestamp_ms)
-        parts: list[Buffer] = [_NO_ATTRIBUTES, timestamp_delta, encode_varint(offset_delta)]
+        # Nearly all numbers of a record are small: a look into a table instead of a call, for each of six.
+        delta = timestamp_ms - self._base_timestamp_ms
+        parts: list[Buffer] = [
+            _NO_ATTRIBUTES,
+            _SMALL[delta] if 0 <= delta < _SMALL_COUNT else encode_varint(delta),
+            _SMALL[offset_delta] if offset_delta < _SMALL_COUNT else encode_varint(offset_delta),
+        ]
         if key is None:
             parts.append(_NULL)
         else:
-            parts += (encode_varint(len(key)), key)
+            length = len(key)
+            parts += (_SMALL[length] if length < _SMALL_COUNT else encode_varint(length), key)
         if value is None:
             parts.append(_NULL)
         else:
-            parts += (encode_varint(len(value)), value)
+            length = len(value)
+            parts += (_SMALL[length] if length < _SMALL_COUNT else encode_varint(length), value)
         if headers:
-            parts.append(encode_varint(len(headers)))
-            for header_key, header_value in headers:
-                encoded_key = header_key.encode()
-                parts += (encode_varint(len(encoded_key)), encoded_key)
-                if header_value is None:
-                    parts.append(_NULL)
-                else:
-                    parts += (encode_varint(len(header_value)), header_value)
+            _add_headers(parts, headers)
         else:
             parts.append(_NO_HEADERS)
         body = b"".join(parts)
+        length = len(body)
         records = self._records
-        records += encode_varint(len(body))
+        records += _SMALL[length] if length < _SMALL_COUNT else encode_varint(length)
         records += body
         self.record_count += 1
         self._last_offset_delta = offset_delta
@@ -216,6 +219,17 @@ class BatchBuilder:
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
         )
+
+
+def _add_headers(parts: list[Buffer], headers: RecordHeaders) -> None:
+    parts.append(encode_varint(len(headers)))
+    for key, value in headers:
+        encoded_key = key.encode()
+        parts += (encode_varint(len(encoded_key)), encoded_key)
+        if value is None:
+            parts.append(_NULL)
+        else:
+            parts += (encode_varint(len(value)), value)
 
 
 def build_batch(

@@ -47,7 +47,7 @@ def read_batch(
             raise CorruptBatch(
                 f"batch of offset {header.base_offset}: checksum {crc:#010x}, header says {header.crc:#010x}"
             )
-    return header, list(iter_records(header, plain_records(buffer, position, header=header, max_bytes=max_bytes)))
+    return header, read_records(header, plain_records(buffer, position, header=header, max_bytes=max_bytes))
 
 
 def whole_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
@@ -67,6 +67,111 @@ def plain_records(buffer: Buffer, position: int, *, header: BatchHeader, max_byt
         raise CorruptBatch(f"batch of offset {header.base_offset}: unknown codec {codec}")
     stored = memoryview(buffer)[position + HEADER_BYTES : position + header.size_bytes]
     return bytes(decompress(codec, stored, max_bytes))
+
+
+def read_records(header: BatchHeader, data: bytes) -> list[Record]:
+    """What `iter_records` gives, at once and in a third of the time: for those who read millions.
+
+    Numbers of one and two bytes are read in place, for a call costs more than all of it; larger ones and records with
+    headers take the long way. Each length is held against its record's end, the record's against the batch's.
+    """
+    base_offset = header.base_offset
+    base_timestamp_ms = header.base_timestamp_ms
+    append_time_ms = header.max_timestamp_ms if header.is_log_append_time else None
+    last_offset_delta = header.last_offset_delta
+    count = header.record_count
+    end = len(data)
+    if count < 0 or count * MIN_RECORD_BYTES > end:
+        raise CorruptBatch(f"batch of offset {base_offset}: {count} records in {end} bytes")
+    records: list[Record] = []
+    add = records.append
+    new = tuple.__new__
+    previous_delta = -1
+    position = 0
+    try:
+        for _ in range(count):
+            start = position
+            number = data[position]
+            position += 1
+            if number >= 0x80:
+                following = data[position]
+                position += 1
+                if following >= 0x80:
+                    number, position = decode_varint(data, start)
+                    number <<= 1  # back to how the short ones are seen here; a negative one stays negative
+                else:
+                    number = number & 0x7F | following << 7
+            record_end = position + (number >> 1)
+            if number & 1 or number < 0 or record_end > end:
+                raise CorruptBatch(f"record of {(number >> 1) ^ -(number & 1)} bytes, {end - position} left")
+
+            position += 1  # attributes
+            timestamp_delta = data[position]
+            position += 1
+            if timestamp_delta < 0x80:
+                timestamp_delta = (timestamp_delta >> 1) ^ -(timestamp_delta & 1)
+            else:
+                timestamp_delta, position = decode_varint(data, position - 1)
+
+            offset_delta = data[position]
+            position += 1
+            if offset_delta >= 0x80:
+                following = data[position]
+                position += 1
+                if following < 0x80:
+                    offset_delta = offset_delta & 0x7F | following << 7
+                    offset_delta = (offset_delta >> 1) ^ -(offset_delta & 1)
+                else:
+                    offset_delta, position = decode_varint(data, position - 2)
+            else:
+                offset_delta = (offset_delta >> 1) ^ -(offset_delta & 1)
+
+            key: bytes | None
+            length = data[position]
+            if length == 1:
+                key = None
+                position += 1
+            elif length < 0x80 and not length & 1:
+                position += 1
+                field_end = position + (length >> 1)
+                if field_end > record_end:
+                    raise CorruptBatch(f"a field of {length >> 1} bytes, {record_end - position} left")
+                key = data[position:field_end]
+                position = field_end
+            else:
+                key, position = _read_bytes(data, position, record_end)
+
+            value: bytes | None
+            length = data[position]
+            following = data[position + 1]
+            if length >= 0x80 and following < 0x80 and not length & 1:
+                length = (length & 0x7F | following << 7) >> 1
+                position += 2
+                field_end = position + length
+                if field_end > record_end:
+                    raise CorruptBatch(f"a field of {length} bytes, {record_end - position} left")
+                value = data[position:field_end]
+                position = field_end
+            else:
+                value, position = _read_bytes(data, position, record_end)
+
+            headers: tuple[tuple[str, bytes | None], ...] = ()
+            if data[position]:
+                headers, position = _read_headers(data, position, record_end)
+            else:
+                position += 1
+            if position != record_end:
+                raise CorruptBatch(f"record ends {record_end - position} bytes away from where its length says")
+            if not previous_delta < offset_delta <= last_offset_delta:
+                raise CorruptBatch(f"batch of offset {base_offset}: offset delta {offset_delta} after {previous_delta}")
+            previous_delta = offset_delta
+            timestamp_ms = base_timestamp_ms + timestamp_delta if append_time_ms is None else append_time_ms
+            add(new(Record, (base_offset + offset_delta, timestamp_ms, key, value, headers)))
+    except IndexError:
+        raise CorruptBatch(f"batch of offset {base_offset}: a record runs over the end of its batch") from None
+    if position != end:
+        raise CorruptBatch(f"batch of offset {base_offset}: {end - position} bytes after its last record")
+    return records
 
 
 def iter_records(header: BatchHeader, data: bytes) -> Iterator[Record]:
@@ -116,23 +221,25 @@ def _read_record(data: bytes, position: int, end: int) -> _ParsedRecord:
     offset_delta, position = decode_varint(data, position)
     key, position = _read_bytes(data, position, record_end)
     value, position = _read_bytes(data, position, record_end)
-    header_count, position = decode_varint(data, position)
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    if header_count:
-        if not 0 <= header_count * 2 <= record_end - position:
-            raise CorruptBatch(f"{header_count} headers in {record_end - position} bytes")
-        pairs = []
-        for _ in range(header_count):
-            header_key, position = _read_bytes(data, position, record_end)
-            if header_key is None:
-                raise CorruptBatch("a header without a key")
-            header_value, position = _read_bytes(data, position, record_end)
-            # As Java reads it: a key that is no UTF-8 doesn't make the record unreadable.
-            pairs.append((header_key.decode(errors="replace"), header_value))
-        headers = tuple(pairs)
+    headers, position = _read_headers(data, position, record_end)
     if position != record_end:
         raise CorruptBatch(f"record ends {record_end - position} bytes away from where its length says")
     return timestamp_delta, offset_delta, key, value, headers, position
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    count, position = decode_varint(data, position)
+    if not 0 <= count * 2 <= end - position:
+        raise CorruptBatch(f"{count} headers in {end - position} bytes")
+    pairs = []
+    for _ in range(count):
+        key, position = _read_bytes(data, position, end)
+        if key is None:
+            raise CorruptBatch("a header without a key")
+        value, position = _read_bytes(data, position, end)
+        # As Java reads it: a key that is no UTF-8 doesn't make the record unreadable.
+        pairs.append((key.decode(errors="replace"), value))
+    return tuple(pairs), position
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
