@@ -52,4 +52,10 @@ class ShardTimer(TimerTask):
 class ShardTimers(Protocol):
     """Timers of one shard, on the broker's wheel."""
 
-    def schedule(self, timer: ShardTimer, *, delay_ms: int) -> None: ...
+    def schedule(self, timer: ShardTimer, *, delay_ms: int) -> None:
+        """Let it expire in `delay_ms`; one that already waits is moved."""
+        ...
+
+    def now_ms(self) -> int:
+        """The wheel's own clock, for time that passes; not the time of day."""
+        ...
