@@ -11,7 +11,8 @@ from ottla.clients.cluster import Cluster
 from ottla.clients.errors import BrokerError
 from ottla.clients.fetching import AssignedReader
 from ottla.clients.partitioning import partition_for_key
-from ottla.clients.producing import BatchSender, Delivery, SenderSettings
+from ottla.clients.producing import BatchSender, Delivery
+from ottla.clients.sender_settings import SenderSettings
 from ottla.clients.topics import (
     EARLIEST,
     LATEST,

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from ottla.clients.cluster import Cluster
 from ottla.clients.connection import parse_bootstrap
 from ottla.clients.errors import ClientError
-from ottla.clients.producing import SenderSettings
+from ottla.clients.sender_settings import SenderSettings
 from ottla.pipeline.events import Event, json_line
 from ottla.pipeline.generator import DEFAULT_START_MS, Settings, Traffic
 from ottla.pipeline.noise import NoiseRates, with_noise

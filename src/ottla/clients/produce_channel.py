@@ -20,8 +20,18 @@ _PARTS_AT_ONCE: Final = 64  # far below IOV_MAX
 _SIZE: Final = Struct(">i")
 
 BatchT = TypeVar("BatchT")
-# Partition -> error code, base offset, message.
-Answers = dict[TopicPartition, tuple[int, Offset, str | None]]
+
+
+class PartitionAnswer(NamedTuple):
+    """What became of the batch of one partition."""
+
+    error_code: int
+    base_offset: Offset
+    error_message: str | None = None
+    record_errors: Sequence[tuple[int, str | None]] = ()
+
+
+Answers = dict[TopicPartition, PartitionAnswer]
 
 
 class InFlight(NamedTuple, Generic[BatchT]):
@@ -133,10 +143,8 @@ class ProduceChannel(Generic[BatchT]):
         if not self.in_flight or self.in_flight[0].correlation_id != answer.correlation_id:
             raise ConnectionFailed(f"{self._connection.address}: unexpected answer {answer.correlation_id}")
         results = {
-            TopicPartition(str(topic), partition.partition): (
-                partition.error_code,
-                partition.base_offset,
-                partition.error_message,
+            TopicPartition(str(topic), partition.partition): PartitionAnswer(
+                partition.error_code, partition.base_offset, partition.error_message, partition.record_errors
             )
             for topic, partitions in answer.topics
             for partition in partitions

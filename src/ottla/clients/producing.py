@@ -7,23 +7,25 @@ fill the connection meanwhile. With a producer id from the cluster a batch that 
 import selectors
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from ottla.clients.cluster import NO_LEADER, Cluster
 from ottla.clients.errors import RETRIABLE, BrokerError, ConnectionFailed, check, error_name
 from ottla.clients.partitioning import partition_for_key
-from ottla.clients.produce_channel import InFlight, ProduceChannel
+from ottla.clients.produce_channel import InFlight, PartitionAnswer, ProduceChannel
+from ottla.clients.sender_settings import ACKS_ALL, SenderSettings
 from ottla.core.errors import ErrorCode
 from ottla.core.types import NO_PRODUCER_ID, BrokerId, Offset, TimestampMs, TopicPartition
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.records.build import BatchBuilder, RecordHeaders
-from ottla.records.compression import NONE
 from ottla.records.header import NO_PRODUCER_EPOCH, NO_SEQUENCE, add_to_sequence
 
-ACKS_ALL: Final = -1
 _RETRY_WAIT_MS: Final = 50
+_LEFT_OUT: Final = PartitionAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, -1, "left out of the answer")
+_OUT_OF_TIME: Final = PartitionAnswer(ErrorCode.REQUEST_TIMED_OUT, -1, "not delivered in time")
+_NO_ANSWER: Final = PartitionAnswer(ErrorCode.NONE, -1)  # acks 0
 _NEW_CONNECTION_WAIT_MS: Final = 100
 
 
@@ -37,30 +39,19 @@ class Delivery(NamedTuple):
     latency_ms: float  # from its first record's arrival to the answer
     error_code: int
     error_message: str | None = None
+    # Given with the records by their sender, in order; empty when none were.
+    tags: Sequence[object] = ()
+    # (index in the batch, why) of the records that the broker names as the cause (KIP-467).
+    record_errors: Sequence[tuple[int, str | None]] = ()
 
     def describe_error(self) -> str:
         return error_name(self.error_code) + (f" ({self.error_message})" if self.error_message else "")
 
 
-class SenderSettings(NamedTuple):
-    """How to send; the names are those of Kafka's producer."""
-
-    acks: int = ACKS_ALL
-    codec: int = NONE
-    batch_size: int = 64 * 1024
-    linger_ms: int = 5
-    buffer_memory: int = 32 * 1024 * 1024
-    max_request_size: int = 1024 * 1024
-    max_in_flight: int = 5
-    request_timeout_ms: int = 30_000
-    delivery_timeout_ms: int = 120_000
-    enable_idempotence: bool = True
-
-
 class _Batch:
     """Records of one partition on their way; built at its first sending, and a retry sends the very same bytes."""
 
-    __slots__ = ("builder", "created_at", "data", "not_before", "place", "size_bytes")
+    __slots__ = ("builder", "created_at", "data", "not_before", "place", "size_bytes", "tags")
 
     def __init__(self, place: TopicPartition, now: float) -> None:
         self.place = place
@@ -69,6 +60,7 @@ class _Batch:
         self.not_before = 0.0
         self.data: bytearray | None = None
         self.size_bytes = 0  # uncompressed, known when nothing is added any more
+        self.tags: list[object] = []
 
 
 class _Lane:
@@ -110,6 +102,7 @@ class BatchSender:
         self._no_connection_before: dict[BrokerId, float] = {}
         self._refresh_not_before = 0.0
         self._linger = self.settings.linger_ms / 1000
+        self._batch_size = self.settings.batch_size
         self._producer_id = NO_PRODUCER_ID
         self._producer_epoch = NO_PRODUCER_EPOCH
         self._needs_producer_id = False
@@ -126,6 +119,11 @@ class BatchSender:
     def in_flight(self) -> int:
         return sum(len(channel.in_flight) for channel in self._channels.values())
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything waits to be sent or answered."""
+        return bool(self._open_lanes) or self.in_flight > 0
+
     def send(
         self,
         topic: str,
@@ -135,8 +133,12 @@ class BatchSender:
         headers: RecordHeaders = (),
         timestamp_ms: TimestampMs | None = None,
         partition: int | None = None,
+        tag: object = None,
     ) -> None:
-        """Add a record to its partition's batch. Records without a key and a partition go round in turn."""
+        """Add a record to its partition's batch. Records without a key and a partition go round in turn.
+
+        A `tag` that is not None comes back with the delivery; then every record must have one.
+        """
         if partition is None:
             count = self._partition_counts.get(topic) or self._count_partitions(topic)
             if key is not None:
@@ -144,21 +146,22 @@ class BatchSender:
             else:
                 partition = self._next_without_key.get(topic, 0)
                 self._next_without_key[topic] = (partition + 1) % count
-        place = TopicPartition(topic, partition)
-        lane = self._lanes.get(place)
+        lane = self._lanes.get((topic, partition))  # type: ignore[call-overload]  # as good a key, and at hand
         if lane is None:
+            place = TopicPartition(topic, partition)
             lane = self._lanes[place] = _Lane(place)
-        now = time.monotonic()
         batch = lane.filling
-        if batch is not None and batch.builder.size_bytes_with(key, value, headers) > self.settings.batch_size:
+        if batch is not None and batch.builder.size_bytes_with(key, value, headers) > self._batch_size:
             self._close_batch(lane)
             batch = None
         if batch is None:
             if self.buffered_bytes > self.settings.buffer_memory:
                 self._wait_for_room()
-            batch = lane.filling = _Batch(place, now)
-            self._open_lanes[place] = lane
+            batch = lane.filling = _Batch(lane.place, time.monotonic())
+            self._open_lanes[lane.place] = lane
         batch.builder.append(int(time.time() * 1000) if timestamp_ms is None else timestamp_ms, key, value, headers)
+        if tag is not None:
+            batch.tags.append(tag)
 
     def poll(self, timeout_ms: float = 0) -> None:
         """Send what is due, take in what was answered; wait for that at most `timeout_ms`."""
@@ -260,7 +263,7 @@ class BatchSender:
             batch = lane.waiting[0]
             if now - batch.created_at > self.settings.delivery_timeout_ms / 1000:
                 lane.waiting.popleft()
-                self._deliver(batch, ErrorCode.REQUEST_TIMED_OUT, -1, "not delivered in time", now)
+                self._deliver(batch, _OUT_OF_TIME, now)
             elif batch.not_before <= now:
                 leader_id = self._cluster.leader_of(place)
                 if leader_id == NO_LEADER:
@@ -296,7 +299,7 @@ class BatchSender:
             channel.send(chosen, topics, acks=self.settings.acks, timeout_ms=self.settings.request_timeout_ms, now=now)
             if self.settings.acks == 0:
                 for batch in chosen:
-                    self._finish(batch, ErrorCode.NONE, -1, None, now)
+                    self._finish(batch, _NO_ANSWER, now)
             start = end
 
     def _channel_to(self, leader_id: BrokerId, now: float) -> ProduceChannel[_Batch] | None:
@@ -338,20 +341,19 @@ class BatchSender:
                 self._drop(channel, now)
 
     def _take_answer(
-        self, request: InFlight[_Batch], answer: dict[TopicPartition, tuple[int, Offset, str | None]], now: float
+        self, request: InFlight[_Batch], answer: dict[TopicPartition, PartitionAnswer], now: float
     ) -> None:
         for batch in request.batches:
-            error_code, base_offset, message = answer.get(
-                batch.place, (ErrorCode.UNKNOWN_SERVER_ERROR, -1, "left out of the answer")
-            )
-            if error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-                error_code = ErrorCode.NONE  # stored by an earlier attempt whose answer was lost
-            if error_code in RETRIABLE:
+            outcome = answer.get(batch.place, _LEFT_OUT)
+            if outcome.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                # Stored by an earlier attempt whose answer was lost.
+                outcome = outcome._replace(error_code=ErrorCode.NONE)
+            if outcome.error_code in RETRIABLE:
                 self._lanes[batch.place].waiting.appendleft(batch)
                 self._lanes[batch.place].is_busy = False
                 self._retry_later(batch, now)
             else:
-                self._finish(batch, error_code, base_offset, message, now)
+                self._finish(batch, outcome, now)
 
     def _drop(self, channel: ProduceChannel[_Batch], now: float) -> None:
         """The connection is gone; whether its batches were stored is not known, so they are sent again."""
@@ -382,15 +384,27 @@ class BatchSender:
         except (ConnectionFailed, BrokerError):
             self._refresh_not_before = time.monotonic() + _NEW_CONNECTION_WAIT_MS / 1000
 
-    def _finish(self, batch: _Batch, error_code: int, base_offset: Offset, message: str | None, now: float) -> None:
+    def _finish(self, batch: _Batch, outcome: PartitionAnswer, now: float) -> None:
         self._lanes[batch.place].is_busy = False
-        self._deliver(batch, error_code, base_offset, message, now)
+        self._deliver(batch, outcome, now)
 
-    def _deliver(self, batch: _Batch, error_code: int, base_offset: Offset, message: str | None, now: float) -> None:
+    def _deliver(self, batch: _Batch, outcome: PartitionAnswer, now: float) -> None:
         self.buffered_bytes -= batch.size_bytes
+        error_code, base_offset, message, record_errors = outcome
         if error_code != ErrorCode.NONE and self._producer_id != NO_PRODUCER_ID:
             self._needs_producer_id = True
         if self._on_delivery is not None:
             latency_ms = (now - batch.created_at) * 1000
-            count, size = batch.builder.record_count, batch.size_bytes
-            self._on_delivery(Delivery(batch.place, base_offset, count, size, latency_ms, error_code, message))
+            self._on_delivery(
+                Delivery(
+                    batch.place,
+                    base_offset,
+                    batch.builder.record_count,
+                    batch.size_bytes,
+                    latency_ms,
+                    error_code,
+                    message,
+                    batch.tags,
+                    record_errors,
+                )
+            )

@@ -11,6 +11,7 @@ from ottla.clients.errors import BrokerError, check
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, Offset, TopicPartition
 from ottla.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -43,6 +44,7 @@ class NewTopic(NamedTuple):
     partitions: int = USE_BROKER_DEFAULT
     replication_factor: int = USE_BROKER_DEFAULT
     configs: tuple[tuple[str, str], ...] = ()
+    assignments: tuple[tuple[BrokerId, ...], ...] = ()  # the replicas of each partition, in place of the two counts
 
 
 def create_topics(cluster: Cluster, topics: Iterable[NewTopic], *, keep_existing: bool = False) -> list[str]:
@@ -50,7 +52,7 @@ def create_topics(cluster: Cluster, topics: Iterable[NewTopic], *, keep_existing
     wanted = list(topics)
 
     def attempt() -> list[str]:
-        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in wanted], timeout_ms=OPERATION_TIMEOUT_MS)
+        request = CreateTopicsRequest(topics=[creatable(topic) for topic in wanted], timeout_ms=OPERATION_TIMEOUT_MS)
         answer = cluster.ask_controller(request, CreateTopicsResponse)
         created = []
         for result in answer.topics:
@@ -152,11 +154,16 @@ def list_offsets(cluster: Cluster, places: Iterable[TopicPartition], timestamp_m
     return cluster.retry(attempt)
 
 
-def _creatable(topic: NewTopic) -> CreatableTopic:
+def creatable(topic: NewTopic) -> CreatableTopic:
+    """A topic as the request has it."""
     return CreatableTopic(
         name=topic.name,
         num_partitions=topic.partitions,
         replication_factor=topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=partition, broker_ids=list(broker_ids))
+            for partition, broker_ids in enumerate(topic.assignments)
+        ],
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs],
     )
 

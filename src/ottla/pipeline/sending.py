@@ -7,7 +7,8 @@ from typing import Final
 from zlib import crc32
 
 from ottla.clients.cluster import Cluster
-from ottla.clients.producing import BatchSender, Delivery, SenderSettings
+from ottla.clients.producing import BatchSender, Delivery
+from ottla.clients.sender_settings import SenderSettings
 from ottla.clients.topics import NewTopic, create_topics, wait_for_leaders
 from ottla.pipeline.events import Event, encode_value
 from ottla.pipeline.latency import LatencyHistogram

@@ -1,0 +1,214 @@
+"""Offsets: those that partitions have (first, last, by time), and those that groups have committed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ottla.clients.admin_groups import ask_coordinators
+from ottla.clients.admin_retry import (
+    OPERATION_TIMEOUT_MS,
+    PASSING,
+    ask_each,
+    by_leader,
+    by_topic,
+    left_out,
+    only,
+    outcome_of,
+)
+from ottla.clients.cluster import Cluster
+from ottla.clients.connection import Connection
+from ottla.clients.errors import BrokerError
+from ottla.core.errors import ErrorCode
+from ottla.core.types import BrokerId, LeaderEpoch, Offset, TimestampMs, TopicPartition
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ottla.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+)
+
+NO_OFFSET: Final[Offset] = -1
+# From version 10 on these two name topics by id; an offset may well be of a topic that no longer exists.
+_FETCH_VERSIONS: Final = (2, 9)
+_COMMIT_VERSIONS: Final = (2, 9)
+_FETCH_GROUPS_VERSION: Final = 8
+
+
+class ListedOffset(NamedTuple):
+    """NO_OFFSET when no record is at or after the time that was asked for."""
+
+    offset: Offset
+    timestamp_ms: TimestampMs
+    leader_epoch: LeaderEpoch
+
+
+class CommittedOffset(NamedTuple):
+    offset: Offset
+    leader_epoch: LeaderEpoch
+    metadata: str
+
+
+def list_each_offset(
+    cluster: Cluster, places: Iterable[TopicPartition], timestamp_ms: int, *, waits_for_leaders: bool = True
+) -> dict[TopicPartition, ListedOffset | BrokerError]:
+    """The first offset at or after a time, or with EARLIEST and LATEST of `topics.py` the ends of the log.
+
+    Who only looks doesn't wait until a partition has a leader again.
+    """
+
+    def attempt(left: list[TopicPartition]) -> dict[TopicPartition, ListedOffset | BrokerError]:
+        led, failures = by_leader(cluster, left)
+        outcomes: dict[TopicPartition, ListedOffset | BrokerError] = {place: left_out(str(place)) for place in left}
+        outcomes.update(failures)
+        for broker_id, asked in led.items():
+            topics = [
+                ListOffsetsTopic(
+                    name=name,
+                    partitions=[
+                        ListOffsetsPartition(partition_index=partition, timestamp=timestamp_ms)
+                        for partition in partitions
+                    ],
+                )
+                for name, partitions in by_topic(asked).items()
+            ]
+            request = ListOffsetsRequest(replica_id=-1, topics=topics, timeout_ms=OPERATION_TIMEOUT_MS)
+            for topic in cluster.connection_to(broker_id).request(request, ListOffsetsResponse).topics:
+                for result in topic.partitions:
+                    place = TopicPartition(topic.name, result.partition_index)
+                    found = ListedOffset(result.offset, result.timestamp, result.leader_epoch)
+                    outcomes[place] = outcome_of(result.error_code, f"offsets of partition {place}", None, found)
+        return outcomes
+
+    passing = PASSING if waits_for_leaders else PASSING - {ErrorCode.LEADER_NOT_AVAILABLE}
+    return ask_each(cluster, places, attempt, passing=passing)
+
+
+def fetch_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+    """All that a group has committed; nothing for a group that doesn't exist."""
+
+    def ask(
+        connection: Connection, broker_id: BrokerId, asked: list[str]
+    ) -> dict[str, dict[TopicPartition, CommittedOffset] | BrokerError]:
+        version = connection.version_for(ApiKey.OFFSET_FETCH, _FETCH_VERSIONS)
+        request = OffsetFetchRequest(
+            group_id=group_id, topics=None, groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)]
+        )
+        answer = connection.request(request, OffsetFetchResponse, version=version)
+        what = f"committed offsets of group {group_id}"
+        found: dict[TopicPartition, CommittedOffset] = {}
+        topics: list[tuple[str, Sequence[OffsetFetchResponsePartition | OffsetFetchResponsePartitions]]]
+        if version >= _FETCH_GROUPS_VERSION:
+            (group,) = answer.groups
+            error_code = group.error_code
+            topics = [(topic.name, topic.partitions) for topic in group.topics]
+        else:
+            error_code = answer.error_code
+            topics = [(topic.name, topic.partitions) for topic in answer.topics]
+        if error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+            return {group_id: BrokerError(error_code, what)}
+        for name, partitions in topics:
+            for partition in partitions:
+                place = TopicPartition(name, partition.partition_index)
+                if partition.error_code != ErrorCode.NONE:
+                    return {group_id: BrokerError(partition.error_code, f"{what} in {place}")}
+                if partition.committed_offset >= 0:
+                    found[place] = CommittedOffset(
+                        partition.committed_offset, partition.committed_leader_epoch, partition.metadata or ""
+                    )
+        return {group_id: found}
+
+    return only(ask_coordinators(cluster, [group_id], ask))
+
+
+def commit_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, Offset]
+) -> dict[TopicPartition, BrokerError | None]:
+    """Set the offsets of a group that has no members; an active group answers UNKNOWN_MEMBER_ID."""
+
+    def ask(
+        connection: Connection, broker_id: BrokerId, asked: list[str]
+    ) -> dict[str, dict[TopicPartition, BrokerError | None] | BrokerError]:
+        topics = [
+            OffsetCommitRequestTopic(
+                name=name,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=partition, committed_offset=offsets[TopicPartition(name, partition)]
+                    )
+                    for partition in partitions
+                ],
+            )
+            for name, partitions in by_topic(offsets).items()
+        ]
+        version = connection.version_for(ApiKey.OFFSET_COMMIT, _COMMIT_VERSIONS)
+        request = OffsetCommitRequest(group_id=group_id, topics=topics)
+        what = f"group {group_id}: setting the offset of"
+        outcomes: dict[TopicPartition, BrokerError | None] = {place: left_out(f"{what} {place}") for place in offsets}
+        for topic in connection.request(request, OffsetCommitResponse, version=version).topics:
+            for result in topic.partitions:
+                place = TopicPartition(topic.name, result.partition_index)
+                outcomes[place] = outcome_of(result.error_code, f"{what} {place}", None, None)
+        return {group_id: _whole_if_moved(outcomes)}
+
+    return only(ask_coordinators(cluster, [group_id], ask))
+
+
+def delete_offsets(
+    cluster: Cluster, group_id: str, places: Iterable[TopicPartition]
+) -> dict[TopicPartition, BrokerError | None]:
+    """Forget what a group has committed; refused for topics that its members are subscribed to."""
+    wanted = list(places)
+
+    def ask(
+        connection: Connection, broker_id: BrokerId, asked: list[str]
+    ) -> dict[str, dict[TopicPartition, BrokerError | None] | BrokerError]:
+        topics = [
+            OffsetDeleteRequestTopic(
+                name=name,
+                partitions=[OffsetDeleteRequestPartition(partition_index=partition) for partition in partitions],
+            )
+            for name, partitions in by_topic(wanted).items()
+        ]
+        answer = connection.request(OffsetDeleteRequest(group_id=group_id, topics=topics), OffsetDeleteResponse)
+        what = f"group {group_id}: deleting the offset of"
+        if answer.error_code != ErrorCode.NONE:
+            return {group_id: BrokerError(answer.error_code, f"group {group_id}: deleting offsets")}
+        outcomes: dict[TopicPartition, BrokerError | None] = {place: left_out(f"{what} {place}") for place in wanted}
+        for topic in answer.topics:
+            for result in topic.partitions:
+                place = TopicPartition(topic.name, result.partition_index)
+                outcomes[place] = outcome_of(result.error_code, f"{what} {place}", None, None)
+        return {group_id: outcomes}
+
+    return only(ask_coordinators(cluster, [group_id], ask))
+
+
+def _whole_if_moved(
+    outcomes: dict[TopicPartition, BrokerError | None],
+) -> dict[TopicPartition, BrokerError | None] | BrokerError:
+    """A coordinator that moved or still loads refuses every partition alike: then the whole request is repeated."""
+    errors = list(outcomes.values())
+    first = errors[0] if errors else None
+    moved = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if first is not None and first.error_code in moved:
+        return first
+    return outcomes

@@ -1,0 +1,111 @@
+"""Administrative requests about several things at once: each has its own outcome, and only what failed for the moment
+is asked for again.
+
+Which answers pass by themselves is decided here. That a topic doesn't exist is final for an administrator, though a
+producer would wait for it.
+"""
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Final, TypeVar
+
+from ottla.clients.cluster import Cluster
+from ottla.clients.errors import BrokerError
+from ottla.core.errors import ErrorCode
+from ottla.core.types import BrokerId, TopicPartition
+
+OPERATION_TIMEOUT_MS: Final = 30_000
+
+PASSING: Final = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    }
+)
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+
+def ask_each(
+    cluster: Cluster,
+    keys: Iterable[K],
+    attempt: Callable[[list[K]], Mapping[K, R | BrokerError]],
+    *,
+    passing: Container[int] = PASSING,
+) -> dict[K, R | BrokerError]:
+    """The outcome for each key. `attempt` gets the keys that are still open and answers for all of them."""
+    wanted = list(dict.fromkeys(keys))
+    outcomes: dict[K, R | BrokerError] = {}
+
+    def is_passing(outcome: object) -> bool:
+        return isinstance(outcome, BrokerError) and outcome.error_code in passing
+
+    def once() -> None:
+        left = [key for key in wanted if key not in outcomes or is_passing(outcomes[key])]
+        if left:
+            outcomes.update(attempt(left))
+        for key in left:
+            outcome = outcomes[key]
+            if isinstance(outcome, BrokerError) and is_passing(outcome):
+                raise outcome
+
+    try:
+        cluster.retry(once)
+    except BrokerError as error:
+        if not any(outcome is error for outcome in outcomes.values()):
+            raise
+        # The time is over; what did not pass by then is the outcome.
+    return outcomes
+
+
+def only(outcomes: Mapping[K, R | BrokerError]) -> R:
+    """The result of a request about one thing, or its error raised."""
+    (outcome,) = outcomes.values()
+    if isinstance(outcome, BrokerError):
+        raise outcome
+    return outcome
+
+
+def outcome_of(error_code: int, what: str, message: str | None, result: R) -> R | BrokerError:
+    return result if error_code == ErrorCode.NONE else BrokerError(error_code, what, message)
+
+
+def left_out(what: str) -> BrokerError:
+    """For a key that the broker did not answer for."""
+    return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, what, "left out of the broker's answer")
+
+
+def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The partitions of each topic, as most requests want them."""
+    grouped: dict[str, list[int]] = {}
+    for place in places:
+        grouped.setdefault(place.topic, []).append(place.partition)
+    return grouped
+
+
+def by_leader(
+    cluster: Cluster, places: Iterable[TopicPartition]
+) -> tuple[dict[BrokerId, list[TopicPartition]], dict[TopicPartition, BrokerError]]:
+    """Partitions grouped by their leader in fresh metadata, and what is wrong with those that have none."""
+    wanted = list(places)
+    cluster.refresh(sorted({place.topic for place in wanted}))
+    grouped: dict[BrokerId, list[TopicPartition]] = {}
+    failures: dict[TopicPartition, BrokerError] = {}
+    for place in wanted:
+        partitions = {partition.partition for partition in cluster.topics.get(place.topic, ())}
+        leader_id = cluster.leader_of(place)
+        if place.partition not in partitions:
+            message = f"the topic has {len(partitions)} partitions" if partitions else "no such topic"
+            failures[place] = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {place}", message)
+        elif leader_id not in cluster.brokers:
+            failures[place] = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {place}", "no leader now")
+        else:
+            grouped.setdefault(leader_id, []).append(place)
+    return grouped, failures

@@ -1,0 +1,103 @@
+"""From the bytes that a fetch brought to records: which batches are wanted, where to read on, what was aborted.
+
+Pure: no connection and no positions of its own. Finding the next position reads headers only, so the next request can
+leave before any record is decoded.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ottla.clients.errors import ClientError
+from ottla.core.types import Buffer, Offset, TopicPartition
+from ottla.records.errors import CorruptBatch
+from ottla.records.header import BatchHeader, iter_headers
+from ottla.records.read import Record, read_batch, read_end_transaction_marker
+
+
+class UnreadableRecords(ClientError):
+    """What a broker served is no record batch, or a damaged one."""
+
+
+class WantedBatches(NamedTuple):
+    """The batches of an answer that hold records to hand out, undecoded; and the offset to ask for next."""
+
+    place: TopicPartition
+    data: Buffer
+    starts: list[int]
+    from_offset: Offset
+    next_offset: Offset
+    size_bytes: int
+
+
+class RecordRun(NamedTuple):
+    """Records of neighbouring batches whose times mean the same: the producer's, or the broker's when it appended."""
+
+    is_append_time: bool
+    records: list[Record]
+
+
+def find_wanted(
+    place: TopicPartition, data: Buffer, position: Offset, aborted: Sequence[tuple[int, Offset]] | None
+) -> WantedBatches:
+    """The batches from `position` on. `aborted`: (producer id, first offset) of transactions to leave out."""
+    starts = []
+    size_bytes = 0
+    next_offset = position
+    try:
+        batches = iter_headers(data, allow_partial_tail=True)
+        for start, header in _without_aborted(data, batches, aborted) if aborted else batches:
+            size_bytes += header.size_bytes
+            if header.next_offset <= position:
+                continue
+            next_offset = header.next_offset
+            if not header.is_control and not header.attributes & _ABORTED:
+                starts.append(start)
+    except CorruptBatch as damage:
+        raise UnreadableRecords(f"{place}: after offset {next_offset}: {damage}") from damage
+    return WantedBatches(place, data, starts, position, next_offset, size_bytes)
+
+
+def decode_wanted(wanted: WantedBatches) -> list[RecordRun]:
+    """The records, oldest first; checksums are checked."""
+    runs: list[RecordRun] = []
+    for start in wanted.starts:
+        try:
+            header, records = read_batch(wanted.data, start)
+        except CorruptBatch as damage:
+            raise UnreadableRecords(f"{wanted.place}: from offset {wanted.from_offset} on: {damage}") from damage
+        if header.base_offset < wanted.from_offset:
+            # A batch is served whole, also what lies before the offset that was asked for.
+            records = [record for record in records if record.offset >= wanted.from_offset]
+        if runs and runs[-1].is_append_time == header.is_log_append_time:
+            runs[-1].records.extend(records)
+        else:
+            runs.append(RecordRun(header.is_log_append_time, records))
+    return [run for run in runs if run.records]
+
+
+_ABORTED = 1 << 15  # a bit that no batch has: only `_without_aborted` sets it, on headers in memory
+
+
+def _without_aborted(
+    data: Buffer, batches: Iterator[tuple[int, BatchHeader]], aborted: Sequence[tuple[int, Offset]]
+) -> Iterator[tuple[int, BatchHeader]]:
+    """The same batches, those of aborted transactions marked.
+
+    A producer's batches are dropped from the first offset that the broker named up to the marker that ends the
+    transaction.
+    """
+    upcoming = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
+    aborting: set[int] = set()
+    for start, header in batches:
+        while upcoming and upcoming[-1][1] <= header.last_offset:
+            aborting.add(upcoming.pop()[0])
+        if header.is_control:
+            _, records = read_batch(data, start)
+            marker = read_end_transaction_marker(records[0]) if records else None
+            if marker is not None and not marker.is_commit:
+                aborting.discard(header.producer_id)
+            yield start, header
+        elif header.is_transactional and header.producer_id in aborting:
+            yield start, header._replace(attributes=header.attributes | _ABORTED)
+        else:
+            yield start, header
