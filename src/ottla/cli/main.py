@@ -4,6 +4,7 @@ Starting a broker must be quick, so a subcommand's module is imported only when 
 is printed without importing any.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -16,10 +17,17 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 # Name -> (where the click command is, what it does).
 COMMANDS = {
+    "completion": ("ottla.cli.completion:completion", "Print a shell's completion script."),
+    "configs": ("ottla.cli.configs:configs", "Configuration of topics and brokers."),
+    "consume": ("ottla.cli.consume:consume", "Print what topics hold, and what comes in."),
     "dump-log": ("ottla.cli.dump_log:dump_log", "Read segments and indexes, and check them."),
+    "groups": ("ottla.cli.groups:groups", "Consumer groups and their offsets."),
+    "perf": ("ottla.cli.perf:perf", "Generate load and measure it."),
     "pipeline": ("ottla.cli.pipeline:pipeline", "The app's data pipeline."),
+    "produce": ("ottla.cli.produce:produce", "Send lines or JSON lines to a topic."),
     "serve": ("ottla.cli.serve:serve", "Run a broker."),
     "store": ("ottla.cli.store:store", "Look into the coordination store."),
+    "topics": ("ottla.cli.topics:topics", "Create, list, describe, alter and delete topics."),
 }
 
 
@@ -55,11 +63,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = cli.main(
             args=list(arguments) if arguments is not None else None, prog_name="ottla", standalone_mode=False
         )
+        sys.stdout.flush()  # here, where a reader that has gone can still be dealt with
     except click.ClickException as error:  # a UsageError has exit code 2, others 1
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):  # click makes an Abort of a KeyboardInterrupt
         return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has seen enough, as in `| head`; what Python still holds back must not complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return result if isinstance(result, int) else 0
 
 

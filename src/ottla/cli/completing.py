@@ -1,0 +1,52 @@
+"""Names for the shell to complete: asked of the cluster within a moment, and silent when it doesn't answer."""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from ottla.cli.options import BOOTSTRAP_VARIABLE, CLIENT_ID, DEFAULT_BOOTSTRAP
+from ottla.clients.admin_groups import list_groups
+from ottla.clients.cluster import Cluster
+from ottla.clients.errors import ClientError
+from ottla.clients.topics import list_topics
+
+# A person waits for the tab key: better no names than late ones.
+_CONNECT_TIMEOUT_MS: Final = 400
+_REQUEST_TIMEOUT_MS: Final = 800
+
+
+def complete_topics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _items(context, parameter, incomplete, list_topics)
+
+
+def complete_groups(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _items(context, parameter, incomplete, lambda cluster: [group.group_id for group in list_groups(cluster)])
+
+
+def complete_topic_keys(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from ottla.core.config.topic_keys import TOPIC_DEFINITION  # late: only the tab key needs it
+
+    return [CompletionItem(name) for name in sorted(TOPIC_DEFINITION.keys) if name.startswith(incomplete)]
+
+
+def _items(
+    context: click.Context, parameter: click.Parameter, incomplete: str, ask: Callable[[Cluster], Iterable[str]]
+) -> list[CompletionItem]:
+    bootstrap = context.params.get("bootstrap") or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
+    words = context.params.get(parameter.name or "")
+    given = words if isinstance(words, tuple) else ()
+    try:
+        with Cluster(
+            bootstrap,
+            client_id=CLIENT_ID,
+            connect_timeout_ms=_CONNECT_TIMEOUT_MS,
+            request_timeout_ms=_REQUEST_TIMEOUT_MS,
+            retry_timeout_ms=0,
+        ) as cluster:
+            names = list(ask(cluster))
+    except (ClientError, ValueError):
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete) and name not in given]

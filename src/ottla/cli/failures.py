@@ -1,0 +1,56 @@
+"""Worded failures: what a broker's error code means for the person who typed the command, and what to do about it."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Final, TypeVar
+
+import click
+
+from ottla.clients.errors import BrokerError
+from ottla.core.errors import ErrorCode
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+_ADVICE: Final[Mapping[int, str]] = {
+    ErrorCode.TOPIC_ALREADY_EXISTS: "choose another name, or add --if-not-exists",
+    ErrorCode.NON_EMPTY_GROUP: "the group has members; stop them first",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group has members by now; stop them first",
+    ErrorCode.REBALANCE_IN_PROGRESS: "the group has members by now; stop them first",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "members of the group read this topic; stop them first",
+    ErrorCode.TOPIC_DELETION_DISABLED: "set delete.topic.enable=true on the brokers",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "ask for the right to do this, or use another user",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "ask for the right to do this, or use another user",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ask for the right to do this, or use another user",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the cluster has no coordinator for it now; try again, and check the brokers",
+    ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader now; check the brokers that hold it",
+    ErrorCode.REQUEST_TIMED_OUT: "it may still happen; look before trying again",
+}
+
+
+def worded(error: BrokerError) -> str:
+    advice = _ADVICE.get(error.error_code)
+    return f"{error}; {advice}" if advice else str(error)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean X?`, or nothing when no known name is like this one."""
+    found = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def fail(message: str) -> None:
+    """One failure of several: the command goes on, and ends with exit code 1."""
+    click.echo(f"Error: {message}", err=True)
+
+
+def split_outcomes(outcomes: Mapping[K, R | BrokerError]) -> tuple[dict[K, R], dict[K, BrokerError]]:
+    """What went well, and what did not."""
+    done: dict[K, R] = {}
+    failed: dict[K, BrokerError] = {}
+    for key, outcome in outcomes.items():
+        if isinstance(outcome, BrokerError):
+            failed[key] = outcome
+        else:
+            done[key] = outcome
+    return done, failed

@@ -1,0 +1,339 @@
+"""`ottla groups`: consumer groups, their members and how far behind they are.
+
+What changes their offsets is in `groups_offsets.py`.
+"""
+
+from typing import Final, NamedTuple
+
+import click
+
+from ottla.cli.completing import complete_groups
+from ottla.cli.failures import fail, split_outcomes, worded
+from ottla.cli.groups_offsets import delete_offsets_command, reset_offsets_command
+from ottla.cli.matching import match
+from ottla.cli.options import bootstrap_option, json_option, open_cluster
+from ottla.cli.output import number, print_json, print_names, print_table, say
+from ottla.clients.admin_groups import (
+    GroupDescription,
+    GroupMember,
+    ListedGroup,
+    delete_groups,
+    describe_each_group,
+    list_groups,
+)
+from ottla.clients.admin_offsets import CommittedOffset, fetch_offsets, list_each_offset
+from ottla.clients.cluster import Cluster
+from ottla.clients.errors import BrokerError
+from ottla.clients.topics import LATEST
+from ottla.core.types import Offset, TopicPartition
+
+_STATES: Final = (
+    "Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead", "Assigning", "Reconciling"
+)  # fmt: skip
+# Empty where the broker doesn't tell the type. Share and streams groups of newer Kafkas have APIs of their own.
+_DESCRIBED_TYPES: Final = ("", "classic", "consumer")
+
+
+@click.group("groups")
+def groups() -> None:
+    """List, describe and delete consumer groups; reset and delete their offsets."""
+
+
+groups.add_command(reset_offsets_command)
+groups.add_command(delete_offsets_command)
+
+
+@groups.command("list")
+@bootstrap_option
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(_STATES, case_sensitive=False),
+    help="Only groups in this state; may be repeated.",
+)
+@json_option
+def list_command(bootstrap: str, states: tuple[str, ...], as_json: bool) -> None:
+    """List the groups; in a pipe their names alone, one a line."""
+    with open_cluster(bootstrap) as cluster:
+        found = list_groups(cluster)
+    if states and any(not group.state for group in found):
+        raise click.ClickException("this broker does not tell the states of groups in a list; use groups describe")
+    shown = [group for group in found if not states or group.state in states]
+    if as_json:
+        print_json(
+            [
+                {
+                    "group": group.group_id,
+                    "type": group.type or None,
+                    "state": group.state or None,
+                    "protocol_type": group.protocol_type,
+                }
+                for group in shown
+            ]
+        )
+    else:
+        print_names(("GROUP", "TYPE", "STATE", "PROTOCOL"), _rows(shown))
+
+
+def _rows(found: list[ListedGroup]) -> list[tuple[str, str, str, str]]:
+    return [(group.group_id, group.type, group.state, group.protocol_type) for group in found]
+
+
+class PartitionLag(NamedTuple):
+    """None for what is not there: no commit yet, a partition that is gone, nobody who reads it."""
+
+    place: TopicPartition
+    committed: CommittedOffset | None
+    log_end_offset: Offset | None
+    member: GroupMember | None
+
+    @property
+    def lag(self) -> int | None:
+        if self.committed is None or self.log_end_offset is None:
+            return None
+        return max(0, self.log_end_offset - self.committed.offset)
+
+
+def partition_lags(cluster: Cluster, group: GroupDescription) -> list[PartitionLag]:
+    """Every partition that the group has committed for, or that one of its members owns."""
+    committed = fetch_offsets(cluster, group.group_id)
+    owners = {place: member for member in group.members for place in member.assignment}
+    places = sorted({*committed, *owners})
+    ends, _ = split_outcomes(list_each_offset(cluster, places, LATEST, waits_for_leaders=False))
+    return [
+        PartitionLag(place, committed.get(place), ends[place].offset if place in ends else None, owners.get(place))
+        for place in places
+    ]
+
+
+@groups.command("describe")
+@click.argument("names", metavar="GROUPS...", nargs=-1, required=True, shell_complete=complete_groups)
+@bootstrap_option
+@click.option(
+    "--offsets", "view", flag_value="offsets", default=True, help="Offsets and lag by partition; the default."
+)
+@click.option("--members", "view", flag_value="members", help="The members and what they own.")
+@click.option("--state", "view", flag_value="state", help="State, coordinator and assignor.")
+@json_option
+def describe_command(names: tuple[str, ...], bootstrap: str, view: str, as_json: bool) -> int:
+    """Show consumer groups. GROUPS may be patterns; '*' means all."""
+    lags: dict[str, list[PartitionLag]] = {}
+    with open_cluster(bootstrap) as cluster:
+        described, problems = _described(cluster, names)
+        addresses = {broker_id: str(address) for broker_id, address in cluster.brokers.items()}
+        if view == "offsets":
+            for group in described:
+                try:
+                    lags[group.group_id] = partition_lags(cluster, group)
+                except BrokerError as error:
+                    problems.append(worded(error))
+    if as_json:
+        print_json([_as_object(group, view, lags.get(group.group_id)) for group in described])
+    elif described:
+        if view == "offsets":
+            _print_offsets(described, lags)
+        elif view == "members":
+            _print_members(described)
+        else:
+            _print_states(described, addresses)
+    for problem in problems:
+        fail(problem)
+    return 1 if problems else 0
+
+
+def _described(cluster: Cluster, words: tuple[str, ...]) -> tuple[list[GroupDescription], list[str]]:
+    listed = {group.group_id: group for group in list_groups(cluster)}
+    foreign = [name for name, group in listed.items() if group.type.lower() not in _DESCRIBED_TYPES]
+    chosen, problems = match(words, listed, kind="group", hidden=foreign)
+    for name in set(chosen).intersection(foreign):
+        chosen.remove(name)
+        problems.append(f"group {name} is of type {listed[name].type}; only consumer groups are known here")
+    done, failed = split_outcomes(describe_each_group(cluster, chosen))
+    return [done[name] for name in chosen if name in done], [*problems, *(worded(e) for e in failed.values())]
+
+
+def _print_offsets(described: list[GroupDescription], lags: dict[str, list[PartitionLag]]) -> None:
+    print_table(
+        (
+            "GROUP",
+            "TOPIC",
+            number("PARTITION"),
+            number("CURRENT-OFFSET"),
+            number("LOG-END-OFFSET"),
+            number("LAG"),
+            "CONSUMER-ID",
+            "HOST",
+            "CLIENT-ID",
+        ),
+        [
+            (
+                group.group_id,
+                each.place.topic,
+                each.place.partition,
+                None if each.committed is None else each.committed.offset,
+                each.log_end_offset,
+                each.lag,
+                None if each.member is None else each.member.member_id,
+                None if each.member is None else each.member.host,
+                None if each.member is None else each.member.client_id,
+            )
+            for group in described
+            for each in lags.get(group.group_id, ())
+        ],
+    )
+    click.echo()
+    print_table(
+        ("GROUP", "STATE", number("MEMBERS"), number("PARTITIONS"), number("TOTAL-LAG")),
+        [
+            (
+                group.group_id,
+                group.state,
+                len(group.members),
+                len(lags[group.group_id]),
+                total_lag(lags[group.group_id]),
+            )
+            for group in described
+            if group.group_id in lags
+        ],
+    )
+
+
+def total_lag(lags: list[PartitionLag]) -> int:
+    return sum(each.lag or 0 for each in lags)
+
+
+def _print_members(described: list[GroupDescription]) -> None:
+    print_table(
+        ("GROUP", "CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", number("PARTITIONS"), "ASSIGNMENT"),
+        [
+            (
+                group.group_id,
+                member.member_id,
+                member.instance_id,
+                member.host,
+                member.client_id,
+                len(member.assignment),
+                assignment_text(member.assignment),
+            )
+            for group in described
+            for member in group.members
+        ],
+    )
+    for group in described:
+        if not group.members:
+            say(f"group {group.group_id} has no members; it is {group.state}")
+
+
+def assignment_text(assignment: tuple[TopicPartition, ...]) -> str:
+    """`orders(0,1),payments(2)`, as Kafka's tool writes it."""
+    by_topic: dict[str, list[int]] = {}
+    for place in assignment:
+        by_topic.setdefault(place.topic, []).append(place.partition)
+    return ",".join(f"{topic}({','.join(map(str, parts))})" for topic, parts in by_topic.items())
+
+
+def _print_states(described: list[GroupDescription], addresses: dict[int, str]) -> None:
+    print_table(
+        ("GROUP", "COORDINATOR", "TYPE", "STATE", "ASSIGNOR", number("EPOCH"), number("MEMBERS")),
+        [
+            (
+                group.group_id,
+                f"{addresses.get(group.coordinator_id, '?')} ({group.coordinator_id})",
+                group.type,
+                group.state,
+                group.assignor,
+                group.epoch,
+                len(group.members),
+            )
+            for group in described
+        ],
+    )
+
+
+def _as_object(group: GroupDescription, view: str, lags: list[PartitionLag] | None) -> dict[str, object]:
+    shown: dict[str, object] = {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "protocol_type": group.protocol_type,
+        "assignor": group.assignor or None,
+        "epoch": group.epoch,
+        "coordinator": group.coordinator_id,
+        "member_count": len(group.members),
+    }
+    if view == "members":
+        shown["members"] = [
+            {
+                "consumer_id": member.member_id,
+                "instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "host": member.host,
+                "assignment": [place._asdict() for place in member.assignment],
+            }
+            for member in group.members
+        ]
+    if lags is not None:
+        shown["total_lag"] = total_lag(lags)
+        shown["partitions"] = [
+            {
+                "topic": each.place.topic,
+                "partition": each.place.partition,
+                "current_offset": None if each.committed is None else each.committed.offset,
+                "metadata": None if each.committed is None else each.committed.metadata,
+                "log_end_offset": each.log_end_offset,
+                "lag": each.lag,
+                "consumer_id": None if each.member is None else each.member.member_id,
+                "host": None if each.member is None else each.member.host,
+                "client_id": None if each.member is None else each.member.client_id,
+            }
+            for each in lags
+        ]
+    return shown
+
+
+@groups.command("delete")
+@click.argument("names", metavar="GROUPS...", nargs=-1, required=True, shell_complete=complete_groups)
+@bootstrap_option
+@click.option("--execute", is_flag=True, help="Really delete; without it, only show what would go.")
+@json_option
+def delete_command(names: tuple[str, ...], bootstrap: str, execute: bool, as_json: bool) -> int:
+    """Delete groups with all their offsets. GROUPS may be patterns; a group with members is never deleted."""
+    with open_cluster(bootstrap) as cluster:
+        described, problems = _described(cluster, names)
+        for group in described:
+            if group.has_members:
+                problems.append(_still_read(group))
+        empty = [group for group in described if not group.has_members]
+        offsets = {group.group_id: len(fetch_offsets(cluster, group.group_id)) for group in empty}
+        failed: dict[str, BrokerError] = {}
+        if execute:
+            _, failed = split_outcomes(delete_groups(cluster, offsets))
+    problems += [worded(error) for error in failed.values()]
+    shown = [group for group in empty if group.group_id not in failed]
+    if as_json:
+        print_json(
+            [
+                {"group": group.group_id, "state": group.state, "offsets": offsets[group.group_id], "deleted": execute}
+                for group in shown
+            ]
+        )
+    elif shown:
+        print_table(
+            ("GROUP", "STATE", number("OFFSETS")),
+            [(group.group_id, group.state, offsets[group.group_id]) for group in shown],
+            title="deleted:" if execute else "would be deleted:",
+        )
+    for problem in problems:
+        fail(problem)
+    if shown and not execute:
+        say(f"Nothing was deleted. To delete {'this group' if len(shown) == 1 else 'these groups'}, add --execute.")
+    return 1 if problems else 0
+
+
+def _still_read(group: GroupDescription) -> str:
+    count = len(group.members)
+    return (
+        f"group {group.group_id} is {group.state} with {count} member{'' if count == 1 else 's'}, so it can't be "
+        f"deleted; stop its members first (ottla groups describe {group.group_id} --members)"
+    )

@@ -1,0 +1,307 @@
+"""`ottla groups reset-offsets` and `delete-offsets`: they show a plan, and carry it out with --execute."""
+
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from ottla.cli.completing import complete_groups, complete_topics
+from ottla.cli.failures import fail, nearest, split_outcomes, worded
+from ottla.cli.options import bootstrap_option, json_option, open_cluster
+from ottla.cli.output import number, print_json, print_table, say
+from ottla.cli.reset_plan import (
+    Ends,
+    Move,
+    parse_datetime_ms,
+    parse_duration_ms,
+    parse_topic,
+    plan_lines,
+    plan_moves,
+    read_plan,
+    wanted_offsets,
+)
+from ottla.clients.admin_groups import describe_each_group, list_groups
+from ottla.clients.admin_offsets import NO_OFFSET, commit_offsets, delete_offsets, fetch_offsets, list_each_offset
+from ottla.clients.cluster import Cluster
+from ottla.clients.errors import BrokerError
+from ottla.clients.topics import EARLIEST, LATEST
+from ottla.core.errors import ErrorCode
+from ottla.core.types import Offset, TopicPartition
+
+_SCENARIOS: Final = (
+    "to_earliest", "to_latest", "to_current", "to_offset", "to_datetime", "by_duration", "shift_by", "from_file"
+)  # fmt: skip
+
+
+def _time(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    parse = parse_datetime_ms if parameter.name == "to_datetime" else parse_duration_ms
+    try:
+        return None if value is None else parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _topics(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[str, list[int] | None], ...]:
+    try:
+        return tuple(parse_topic(value) for value in values)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+_topic_option = click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:0,1]",
+    callback=_topics,
+    shell_complete=complete_topics,
+    help="All partitions of a topic, or those named; may be repeated.",
+)
+
+
+@click.command("reset-offsets")
+@click.argument("group", shell_complete=complete_groups)
+@bootstrap_option
+@_topic_option
+@click.option("--all-topics", is_flag=True, help="Every partition that the group has committed for.")
+@click.option("--to-earliest", is_flag=True, help="To the first offset.")
+@click.option("--to-latest", is_flag=True, help="To the end.")
+@click.option("--to-current", is_flag=True, help="To where the group is; with --export, to keep it.")
+@click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
+@click.option(
+    "--to-datetime", callback=_time, metavar="TIME", help="To the first record of this time; UTC unless +hh:mm."
+)
+@click.option("--by-duration", callback=_time, metavar="PnDTnHnMnS", help="To so long before now.")
+@click.option("--shift-by", type=int, help="By so many offsets; negative goes back.")
+@click.option(
+    "--from-file", type=click.File(encoding="utf-8"), metavar="CSV", help="As topic,partition,offset lines say."
+)
+@click.option("--export", "export_path", type=click.Path(dir_okay=False, allow_dash=True), metavar="CSV",
+              help="Write the plan for --from-file; - is stdout.")  # fmt: skip
+@click.option("--execute", is_flag=True, help="Really do it; without it, only show the plan.")
+@click.option("--dry-run", is_flag=True, help="Only show the plan; the default.")
+@json_option
+def reset_offsets_command(
+    group: str,
+    bootstrap: str,
+    topics: tuple[tuple[str, list[int] | None], ...],
+    all_topics: bool,
+    export_path: str | None,
+    execute: bool,
+    dry_run: bool,
+    as_json: bool,
+    **scenarios: Any,
+) -> int:
+    """Move the committed offsets of GROUP, which may have no members meanwhile. Shows the plan until --execute.
+
+    Offsets outside of a partition's log are brought to its nearest end.
+    """
+    scenario = _one_scenario(scenarios)
+    if execute and dry_run:
+        raise click.UsageError("give --execute or --dry-run, not both")
+    if scenario == "from_file" and (topics or all_topics):
+        raise click.UsageError("--from-file names its topics itself; leave out --topic and --all-topics")
+    if scenario != "from_file" and bool(topics) == all_topics:
+        raise click.UsageError("say which offsets: either --topic TOPIC[:0,1] (may be repeated) or --all-topics")
+    with open_cluster(bootstrap) as cluster:
+        _check_nobody_reads(cluster, group, may_be_new=not all_topics)
+        committed = {place: found.offset for place, found in fetch_offsets(cluster, group).items()}
+        if scenario == "from_file":
+            places = sorted(given := _plan_from(scenarios["from_file"], group))
+        else:
+            given = {}
+            places = sorted(committed) if all_topics else _places(cluster, topics)
+        if not places:
+            raise click.ClickException(f"group {group} has committed no offsets; name what to set with --topic")
+        ends = _ends(cluster, places)
+        wanted = _wanted(cluster, scenario, scenarios[scenario], committed, ends, given)
+        moves = plan_moves(wanted, committed, ends)
+        failed: dict[TopicPartition, BrokerError] = {}
+        if execute:
+            _, failed = split_outcomes(commit_offsets(cluster, group, {move.place: move.new_offset for move in moves}))
+    done = [move for move in moves if move.place not in failed]
+    _show_moves(group, done, export_path, executed=execute, as_json=as_json)
+    for error in failed.values():
+        fail(worded(error))
+    if not execute:
+        say("Nothing was changed. To carry out this plan, add --execute.")
+    return 1 if failed else 0
+
+
+def _one_scenario(scenarios: dict[str, Any]) -> str:
+    chosen = [name for name in _SCENARIOS if scenarios[name] is not None and scenarios[name] is not False]
+    if len(chosen) != 1:
+        options = [f"--{name.replace('_', '-')}" for name in (chosen or _SCENARIOS)]
+        problem = "these exclude each other" if chosen else "say where to, by one of"
+        raise click.UsageError(f"{problem}: {', '.join(options)}")
+    return chosen[0]
+
+
+def _check_nobody_reads(cluster: Cluster, group: str, *, may_be_new: bool) -> None:
+    described = describe_each_group(cluster, [group])[group]
+    if isinstance(described, BrokerError):
+        if described.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise described
+        if not may_be_new:
+            known = [listed.group_id for listed in list_groups(cluster)]
+            raise click.ClickException(f"group {group}: no such group{nearest(group, known)}")
+        say(f"group {group} does not exist yet")
+        return
+    if described.members:
+        count = len(described.members)
+        raise click.ClickException(
+            f"group {group} is {described.state} with {count} member{'' if count == 1 else 's'}; offsets can be reset "
+            f"only while nobody reads: stop its members first (ottla groups describe {group} --members shows them)"
+        )
+
+
+def _plan_from(file: Any, group: str) -> dict[TopicPartition, Offset]:
+    try:
+        return read_plan(file, group)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{file.name}: {error}") from error
+
+
+def _places(cluster: Cluster, topics: tuple[tuple[str, list[int] | None], ...]) -> list[TopicPartition]:
+    cluster.retry(cluster.refresh)
+    places: set[TopicPartition] = set()
+    for name, partitions in topics:
+        if name not in cluster.topics:
+            raise click.ClickException(f"topic {name}: no such topic{nearest(name, cluster.topics)}")
+        known = {view.partition for view in cluster.topics[name]}
+        for partition in known if partitions is None else partitions:
+            if partition not in known:
+                raise click.ClickException(f"topic {name} has partitions 0 to {len(known) - 1}, not {partition}")
+            places.add(TopicPartition(name, partition))
+    return sorted(places)
+
+
+def _ends(cluster: Cluster, places: list[TopicPartition]) -> dict[TopicPartition, Ends]:
+    first, last = (_offsets(cluster, places, end) for end in (EARLIEST, LATEST))
+    return {place: Ends(first[place], last[place]) for place in places}
+
+
+def _offsets(cluster: Cluster, places: list[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, Offset]:
+    found, failed = split_outcomes(list_each_offset(cluster, places, timestamp_ms))
+    for error in failed.values():
+        raise error  # a plan with holes is none
+    return {place: listed.offset for place, listed in found.items()}
+
+
+def _wanted(
+    cluster: Cluster,
+    scenario: str,
+    value: Any,
+    committed: dict[TopicPartition, Offset],
+    ends: dict[TopicPartition, Ends],
+    given: dict[TopicPartition, Offset],
+) -> dict[TopicPartition, Offset]:
+    if scenario in ("to_datetime", "by_duration"):
+        timestamp_ms = value if scenario == "to_datetime" else int(time.time() * 1000) - value
+        by_time = _offsets(cluster, list(ends), max(0, timestamp_ms))
+        # No record is so young: the end, where the next one will be.
+        given = {place: ends[place].end if offset == NO_OFFSET else offset for place, offset in by_time.items()}
+
+    def choose(place: TopicPartition) -> Offset | None:
+        match scenario:
+            case "to_earliest":
+                return ends[place].first
+            case "to_latest":
+                return ends[place].end
+            case "to_offset":
+                return int(value)
+            case "to_current":
+                return committed.get(place, ends[place].end)
+            case "shift_by":
+                return committed[place] + int(value) if place in committed else None
+            case _:
+                return given[place]
+
+    wanted, unknown = wanted_offsets(ends, choose)
+    if unknown:
+        raise click.ClickException(f"--shift-by needs a committed offset, and {unknown[0]} has none; use --to-offset")
+    return wanted
+
+
+def _show_moves(group: str, moves: list[Move], export_path: str | None, *, executed: bool, as_json: bool) -> None:
+    if export_path is not None and export_path != "-":
+        try:
+            Path(export_path).write_text(plan_lines(moves), encoding="utf-8")
+        except OSError as error:
+            raise click.FileError(export_path, hint=error.strerror or str(error)) from error
+    if export_path == "-":
+        click.echo(plan_lines(moves), nl=False)
+    elif as_json:
+        print_json(
+            [
+                {
+                    "group": group,
+                    "topic": move.place.topic,
+                    "partition": move.place.partition,
+                    "current_offset": move.old_offset,
+                    "new_offset": move.new_offset,
+                    "note": move.note or None,
+                    "executed": executed,
+                }
+                for move in moves
+            ]
+        )
+    else:
+        print_table(
+            ("GROUP", "TOPIC", number("PARTITION"), number("CURRENT-OFFSET"), number("NEW-OFFSET"), "NOTE"),
+            [(group, *move.place, move.old_offset, move.new_offset, move.note) for move in moves],
+        )
+
+
+@click.command("delete-offsets")
+@click.argument("group", shell_complete=complete_groups)
+@bootstrap_option
+@_topic_option
+@click.option("--execute", is_flag=True, help="Really delete; without it, only show what would go.")
+@json_option
+def delete_offsets_command(
+    group: str, bootstrap: str, topics: tuple[tuple[str, list[int] | None], ...], execute: bool, as_json: bool
+) -> int:
+    """Forget what GROUP has committed for topics. Refused for topics that its members read."""
+    if not topics:
+        raise click.UsageError("say which offsets: --topic TOPIC[:0,1] (may be repeated)")
+    with open_cluster(bootstrap) as cluster:
+        committed = {place: found.offset for place, found in fetch_offsets(cluster, group).items()}
+        chosen, problems = _committed_for(topics, committed, group)
+        failed: dict[TopicPartition, BrokerError] = {}
+        if execute and chosen:
+            _, failed = split_outcomes(delete_offsets(cluster, group, chosen))
+    shown = [place for place in chosen if place not in failed]
+    if as_json:
+        print_json([{**place._asdict(), "offset": committed[place], "deleted": execute} for place in shown])
+    elif shown:
+        print_table(
+            ("GROUP", "TOPIC", number("PARTITION"), number("OFFSET")),
+            [(group, *place, committed[place]) for place in shown],
+            title="deleted:" if execute else "would be deleted:",
+        )
+    for problem in [*problems, *(worded(error) for error in failed.values())]:
+        fail(problem)
+    if shown and not execute:
+        say("Nothing was deleted. To delete these offsets, add --execute.")
+    return 1 if problems or failed else 0
+
+
+def _committed_for(
+    topics: tuple[tuple[str, list[int] | None], ...], committed: dict[TopicPartition, Offset], group: str
+) -> tuple[list[TopicPartition], list[str]]:
+    """The offsets that are meant, and what was asked for but never committed."""
+    chosen: set[TopicPartition] = set()
+    problems = []
+    for name, partitions in topics:
+        found = {place for place in committed if place.topic == name}
+        if partitions is not None:
+            found &= {TopicPartition(name, partition) for partition in partitions}
+        if not found:
+            hint = nearest(name, {place.topic for place in committed} - {name})
+            problems.append(f"group {group} has no offset for topic {name}{hint}")
+        chosen |= found
+    return sorted(chosen), problems

@@ -1,0 +1,91 @@
+"""What every command that talks to a cluster shares: the address option, and opening the cluster with worded errors.
+
+It prints nothing; how results are shown is `output.py`.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import click
+
+from ottla.cli.failures import worded
+from ottla.clients.cluster import RETRY_TIMEOUT_MS, Cluster
+from ottla.clients.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, parse_bootstrap
+from ottla.clients.errors import BrokerError, ClientError, ConnectionFailed
+
+DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
+BOOTSTRAP_VARIABLE: Final = "OTTLA_BOOTSTRAP_SERVER"
+CLIENT_ID: Final = "ottla-cli"
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+def _checked_bootstrap(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    try:
+        parse_bootstrap(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return value
+
+
+def bootstrap_option(command: CommandT) -> CommandT:
+    """`-b/--bootstrap-server`, given to the command as `bootstrap`."""
+    return click.option(
+        "-b",
+        "--bootstrap-server",
+        "bootstrap",
+        metavar="HOST:PORT[,…]",
+        default=DEFAULT_BOOTSTRAP,
+        envvar=BOOTSTRAP_VARIABLE,
+        show_default=True,
+        show_envvar=True,
+        callback=_checked_bootstrap,
+        help="Any broker of the cluster.",
+    )(command)
+
+
+def json_option(command: CommandT) -> CommandT:
+    """`--json`, given to the command as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(command)
+
+
+@contextmanager
+def open_cluster(
+    bootstrap: str,
+    *,
+    connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+    request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+    retry_timeout_ms: int = RETRY_TIMEOUT_MS,
+) -> Iterator[Cluster]:
+    """A cluster that was reached; failures of the client inside the block end the command with exit code 1."""
+    cluster = Cluster(
+        bootstrap,
+        client_id=CLIENT_ID,
+        connect_timeout_ms=connect_timeout_ms,
+        request_timeout_ms=request_timeout_ms,
+        retry_timeout_ms=retry_timeout_ms,
+    )
+    with cluster:
+        try:
+            cluster.any_connection()  # a wrong address is told at once; only what comes after is worth retries
+        except ConnectionFailed as error:
+            raise click.ClickException(_not_reached(bootstrap, error)) from error
+        try:
+            yield cluster
+        except BrokerError as error:
+            raise click.ClickException(worded(error)) from error
+        except ClientError as error:
+            raise click.ClickException(str(error)) from error
+
+
+def _not_reached(bootstrap: str, error: ConnectionFailed) -> str:
+    where = "" if bootstrap != DEFAULT_BOOTSTRAP else " (the default)"
+    if os.environ.get(BOOTSTRAP_VARIABLE) == bootstrap:
+        where = f" (from {BOOTSTRAP_VARIABLE})"
+    reason = str(error).removeprefix(f"{bootstrap}: ").removeprefix("not reached: ")  # not the same address twice
+    return (
+        f"no broker was reached at {bootstrap}{where}: {reason}\n"
+        "Check that a broker runs there, or name another with -b HOST:PORT."
+    )

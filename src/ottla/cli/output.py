@@ -1,0 +1,111 @@
+"""How commands show what they found: tables for people, JSON for programs, notes and progress on stderr.
+
+Data goes to stdout only. On a terminal tables are drawn by rich, imported then; in a pipe they are plain columns, as
+wide as their longest cell, so that nothing is cut. Commands decide what to show, never how.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import click
+
+
+class Column(NamedTuple):
+    title: str
+    is_number: bool = False
+
+
+def number(title: str) -> Column:
+    """A column whose cells stand right."""
+    return Column(title, is_number=True)
+
+
+def print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def say(message: str) -> None:
+    """A note for the person at the terminal; never data."""
+    click.echo(message, err=True)
+
+
+def print_table(columns: Sequence[Column | str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
+    """None is shown as `-`, a sequence with commas, a truth as yes or no."""
+    heads = [column if isinstance(column, Column) else Column(column) for column in columns]
+    cells = [[_text(value) for value in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_drawn(heads, cells, title)
+    else:
+        _print_plain(heads, cells, title)
+
+
+def print_names(columns: Sequence[Column | str], rows: Iterable[Sequence[object]]) -> None:
+    """A table on a terminal; in a pipe its first column alone, ready for xargs and grep."""
+    if sys.stdout.isatty():
+        print_table(columns, rows)
+    else:
+        for row in rows:
+            click.echo(_text(row[0]))
+
+
+@contextmanager
+def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr for work that takes a while, told by how much it went on; nothing where stderr is a file."""
+    if not sys.stderr.isatty() or total <= 1:
+        yield lambda done: None
+        return
+    from rich.console import Console  # late, as in all of this module: most commands need none of it
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda done: bar.update(task, advance=done)
+
+
+def human_bytes(size_bytes: int) -> str:
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def _print_drawn(columns: list[Column], rows: list[list[str]], title: str | None) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    for column in columns:
+        # Folded, never cut: half a topic name is no topic name.
+        table.add_column(column.title, justify="right" if column.is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))  # as text: a name in brackets is no markup
+    Console(soft_wrap=False).print(table)
+
+
+def _print_plain(columns: list[Column], rows: list[list[str]], title: str | None) -> None:
+    widths = [max([len(column.title), *(len(row[place]) for row in rows)]) for place, column in enumerate(columns)]
+    lines = [] if title is None else [title]
+    for row in [[column.title for column in columns], *rows]:
+        cells = (
+            cell.rjust(width) if column.is_number else cell.ljust(width)
+            for cell, width, column in zip(row, widths, columns, strict=True)
+        )
+        lines.append("  ".join(cells).rstrip())
+    click.echo("\n".join(lines))
+
+
+def _text(value: object) -> str:
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (tuple, list)):
+        return ",".join(str(item) for item in value) or "-"
+    return str(value)
