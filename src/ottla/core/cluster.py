@@ -1,8 +1,11 @@
 """What a cluster is made of, as plain values: brokers with their endpoints, topics with their partitions."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.core.types import BrokerId, LeaderEpoch
+
+# Where groups and their committed offsets are kept.
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 class BrokerEndpoint(NamedTuple):

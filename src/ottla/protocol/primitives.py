@@ -15,6 +15,9 @@ from ottla.core.types import Buffer
 # far larger than its bytes: without this a frame of 100 MB could ask for gigabytes.
 MAX_ELEMENTS: Final = 1_000_000
 
+# As in Kafka: the compact form could hold more, the records and older versions that the string ends up in can't.
+STRING_BYTES_MAX: Final = 32767
+
 # In one struct. No message has more than a handful; what we don't know is skipped one by one, so it has to be few.
 MAX_TAGGED_FIELDS: Final = 128
 
@@ -116,6 +119,8 @@ class Reader:
 
     def _text(self, length: int) -> str:
         start = self.position
+        if length > STRING_BYTES_MAX:
+            raise self.violation(f"string of {length} bytes, {STRING_BYTES_MAX} are allowed")
         try:
             return str(self.view_of(length), "utf-8")
         except UnicodeDecodeError as error:

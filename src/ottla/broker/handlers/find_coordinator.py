@@ -1,8 +1,14 @@
-"""FindCoordinator 0-4: this broker coordinates every group. Transactional ids are refused: no transactions here yet."""
+"""FindCoordinator 0-4: the broker that leads a group's partition of __consumer_offsets, which is made if it is missing.
 
-from ottla.broker.api import RequestContext
+Differs from Apache Kafka in one thing: the first answer waits for the topic, so that the client needs no second try.
+Transactional ids are refused: no transactions here yet.
+"""
+
+from ottla.broker.api import Reply, RequestContext
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.core.cluster import BrokerEndpoint
+from ottla.broker.offsets_topic import OffsetsTopic
+from ottla.coordinator.runtime import GroupCoordinator
+from ottla.core.cluster import OFFSETS_TOPIC, BrokerEndpoint
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -12,14 +18,23 @@ _BATCHED_SINCE = 4
 
 
 class FindCoordinatorHandler:
-    def __init__(self, cache: MetadataCache, broker_id: BrokerId) -> None:
+    def __init__(self, coordinator: GroupCoordinator, offsets_topic: OffsetsTopic, cache: MetadataCache) -> None:
+        self._coordinator = coordinator
+        self._offsets_topic = offsets_topic
         self._cache = cache
-        self._broker_id = broker_id
 
-    def handle(self, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-        keys = request.coordinator_keys if context.version >= _BATCHED_SINCE else [request.key]
+    def handle(self, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse | Reply:
+        if request.key_type != _GROUP or self._coordinator.partition_count:
+            return self._respond(request, context)
+        reply = context.defer()
+        self._offsets_topic.ensure(lambda: reply.send(self._respond(request, context)))
+        return reply
+
+    def _respond(self, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+        is_batched = context.version >= _BATCHED_SINCE
+        keys = request.coordinator_keys if is_batched else [request.key]
         found = [self._find(key, request.key_type, context) for key in keys]
-        if context.version >= _BATCHED_SINCE:
+        if is_batched:
             return FindCoordinatorResponse(coordinators=found)
         only = found[0]
         return FindCoordinatorResponse(
@@ -35,13 +50,17 @@ class FindCoordinatorHandler:
             return _refused(key, ErrorCode.INVALID_REQUEST, f"coordinators of kind {key_type} are not served")
         if not key:
             return _refused(key, ErrorCode.INVALID_GROUP_ID, "a group id can't be empty")
-        endpoint = self._own_endpoint(context.peer.listener_name)
+        coordinator = self._coordinator
+        if coordinator.shard_for(key) == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} can't be used now")
+        leader = self._cache.topics[OFFSETS_TOPIC].partitions[coordinator.partition_for(key)].leader
+        endpoint = self._endpoint(leader, context.peer.listener_name)
         if endpoint is None:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has no such listener")
-        return Coordinator(key=key, node_id=self._broker_id, host=endpoint.host, port=endpoint.port)
+        return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
 
-    def _own_endpoint(self, listener_name: str) -> BrokerEndpoint | None:
-        broker = self._cache.brokers.get(self._broker_id)
+    def _endpoint(self, broker_id: BrokerId, listener_name: str) -> BrokerEndpoint | None:
+        broker = self._cache.brokers.get(broker_id)
         return None if broker is None else broker.endpoint_for(listener_name)
 
 

@@ -1,0 +1,158 @@
+"""OffsetCommit 2-9: how far a group has come, answered when it is durable by the rules of the offsets topic.
+
+A member commits all the time, and its requests begin with the same bytes. So these are remembered with what they came
+to, as long as its group does not change; the rest of such a request is read by `protocol/offset_commit_codec.py`.
+"""
+
+from collections.abc import Container
+
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.coordinator.group import Group
+from ottla.coordinator.member import Member
+from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.shard import GroupShard
+from ottla.core.errors import ErrorCode
+from ottla.core.exchange import Answer, Deferred, Peer
+from ottla.protocol import offset_commit_codec
+from ottla.protocol.codec import decode, encode_response
+from ottla.protocol.frames import parse_request_header
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ottla.protocol.offset_commit_codec import HEAD_POSITION, CommitResults, end_of_head, pack_response, read_topics
+
+FIRST_SERVED_VERSION = 2
+LAST_SERVED_VERSION = 9
+
+_HEAD_BYTES_MAX = 512
+_KNOWN_MAX = 20_000  # some MB; then all are forgotten and learnt again
+_FAST_SINCE = offset_commit_codec.FIRST_VERSION
+
+
+class OffsetCommitHandler:
+    def __init__(self, coordinator: GroupCoordinator, cache: MetadataCache) -> None:
+        self._coordinator = coordinator
+        self._cache = cache
+        self._known: dict[bytes, _Known] = {}  # by head; both versions that are read fast have the same form
+
+    def handle_frame(self, frame: memoryview, version: int, correlation_id: int, peer: Peer) -> Answer | Deferred:
+        if version >= _FAST_SINCE:
+            head_end = end_of_head(frame)
+            known = self._known.get(bytes(frame[HEAD_POSITION:head_end]))
+            if known is not None and known.group.mark == known.mark:
+                topics = read_topics(frame, head_end)
+                if topics is not None:
+                    member = known.member
+                    shard = known.shard
+                    if member is not None:
+                        member.session_ends_ms = shard.groups.session_clock() + member.session_timeout_ms
+                    place = _Place(version, correlation_id, is_fast=True)
+                    self._coordinator.execute(
+                        shard,
+                        shard.offsets.commit_topics(
+                            known.group.group_id, topics, partitions_of=self._partitions_of, answer=place.put
+                        ),
+                    )
+                    return place.result()
+        return self._decode(frame, version, correlation_id)
+
+    def _decode(self, frame: memoryview, version: int, correlation_id: int) -> Answer | Deferred:
+        request = decode(OffsetCommitRequest, version, frame[parse_request_header(frame).body_position :])
+        place = _Place(version, correlation_id, is_fast=False)
+        shard = self._coordinator.shard_for(request.group_id)
+        if isinstance(shard, ErrorCode):
+            place.put(_refused(request, shard))
+            return place.result()
+        outcome = shard.offsets.commit(request, version=version, partitions_of=self._partitions_of, answer=place.put)
+        self._coordinator.execute(shard, outcome)
+        if version >= _FAST_SINCE:
+            self._maybe_learn(shard, request, frame)
+        return place.result()
+
+    def _partitions_of(self, topic: str) -> Container[int]:
+        image = self._cache.topics.get(topic)
+        return () if image is None else image.partitions
+
+    def _maybe_learn(self, shard: GroupShard, request: OffsetCommitRequest, frame: memoryview) -> None:
+        group = shard.groups.get(request.group_id)
+        head_end = end_of_head(frame)
+        if group is None or not HEAD_POSITION < head_end <= _HEAD_BYTES_MAX:
+            return
+        refusal = shard.groups.check_commit(
+            request.group_id,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            generation=request.generation_id_or_member_epoch,
+        )
+        if refusal == ErrorCode.NONE:
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            # Without a member it is a consumer that assigns itself, which may commit as long as the group is empty.
+            member = group.members.get(request.member_id)
+            self._known[bytes(frame[HEAD_POSITION:head_end])] = _Known(shard, group, member)
+
+
+class _Known:
+    """Who commits; the group's mark tells whether it still may."""
+
+    __slots__ = ("group", "mark", "member", "shard")
+
+    def __init__(self, shard: GroupShard, group: Group, member: Member | None) -> None:
+        self.shard = shard
+        self.group = group
+        self.mark = group.mark
+        self.member = member
+
+
+class _Place:
+    """Takes the results; nearly all are there before the handler returns, and cost no `Deferred` then."""
+
+    __slots__ = ("_answer", "_correlation_id", "_deferred", "_is_fast", "_version")
+
+    def __init__(self, version: int, correlation_id: int, *, is_fast: bool) -> None:
+        self._version = version
+        self._correlation_id = correlation_id
+        self._is_fast = is_fast
+        self._answer: bytes | None = None
+        self._deferred: Deferred | None = None
+
+    def put(self, results: CommitResults) -> None:
+        if self._is_fast:
+            answer = pack_response(self._correlation_id, results)
+        else:
+            answer = encode_response(_response(results), self._version, self._correlation_id)
+        if self._deferred is None:
+            self._answer = answer
+        else:
+            self._deferred.complete(answer)
+
+    def result(self) -> Answer | Deferred:
+        if self._answer is not None:
+            return self._answer
+        self._deferred = Deferred(holds=True)
+        return self._deferred
+
+
+def _response(results: CommitResults) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=index, error_code=error_code)
+                    for index, error_code in partitions
+                ],
+            )
+            for topic, partitions in results
+        ]
+    )
+
+
+def _refused(request: OffsetCommitRequest, error_code: ErrorCode) -> CommitResults:
+    return [
+        (topic.name, [(partition.partition_index, int(error_code)) for partition in topic.partitions])
+        for topic in request.topics
+    ]

@@ -1,0 +1,252 @@
+"""A shard with the log that keeps it: outcomes become batches, and what is committed is replayed in the log's order.
+
+Owned by the runtime; event loop only. It knows no group and no offset: records are bytes to it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from ottla.coordinator.partition_log import PartitionLog
+from ottla.coordinator.ports import KeyValue, Outcome, ShardTimer
+from ottla.coordinator.schemas import OffsetKey, decode_key
+from ottla.coordinator.shard import GroupShard
+from ottla.core.clock import Clock
+from ottla.core.errors import ErrorCode
+from ottla.core.timing_wheel import TimerTask
+from ottla.core.types import Offset
+from ottla.records.build import BatchBuilder
+
+_NONE = ErrorCode.NONE
+
+# What a member is told of an append that failed: the errors on the left are about our topic, of which it knows nothing.
+_TOLD = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+class WheelTimers(Protocol):
+    """The broker's timing wheel with its clock."""
+
+    def add(self, task: TimerTask, *, delay_ms: int) -> None: ...
+
+    def now_ms(self) -> int: ...
+
+
+class HostPorts(NamedTuple):
+    """What a hosted shard needs of the broker."""
+
+    clock: Clock
+    timers: WheelTimers
+    commit_timeout_ms: int
+    codec: int
+
+
+class HostTimers:
+    """The timers of one shard, whose outcomes go to its host. The shard needs it, so it is there before the host."""
+
+    __slots__ = ("_execute", "_timers", "now_ms")
+
+    _execute: Callable[[Outcome], None]
+
+    def __init__(self, timers: WheelTimers) -> None:
+        self._timers = timers
+        self.now_ms = timers.now_ms
+
+    def set_host(self, host: "HostedShard") -> None:
+        self._execute = host.execute
+
+    def schedule(self, timer: ShardTimer, *, delay_ms: int) -> None:
+        timer.bind(self._execute)
+        self._timers.add(timer, delay_ms=delay_ms)
+
+
+class HostedShard:
+    """Lives from the end of its loading until `unload`.
+
+    `log_bytes` is what a start would have to load; when it passes `log_bytes_max`, `on_grown` hears of it.
+    """
+
+    __slots__ = (
+        "_error_code",
+        "_held",
+        "_is_waiting",
+        "_on_drained",
+        "_pending",
+        "_ports",
+        "index",
+        "log",
+        "log_bytes",
+        "log_bytes_max",
+        "on_grown",
+        "shard",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        shard: GroupShard,
+        log: PartitionLog,
+        ports: HostPorts,
+        *,
+        log_bytes: int,
+        log_bytes_max: float,
+        on_grown: "Callable[[HostedShard], None]",
+    ) -> None:
+        self.index = index
+        self.shard = shard
+        self.log = log
+        self.log_bytes = log_bytes
+        self.log_bytes_max = log_bytes_max
+        self.on_grown = on_grown
+        self._ports = ports
+        self._pending: deque[_Pending] = deque()  # appended, not committed yet
+        self._is_waiting = False  # for a commit
+        self._held: deque[Outcome] | None = None  # not appended yet: they wait for `_on_drained`
+        self._on_drained: Callable[[], None] | None = None
+        self._error_code = _NONE  # once it is unloaded
+
+    @property
+    def is_unloaded(self) -> bool:
+        return self._error_code != _NONE
+
+    def execute(self, outcome: Outcome) -> None:
+        """Append an outcome's records; without any it is done at once."""
+        if not outcome.records:
+            if outcome.on_done is not None:
+                outcome.on_done(_NONE)
+        elif self._held is None:
+            self.append_now(outcome)
+        else:
+            self._held.append(outcome)
+
+    def append_now(self, outcome: Outcome) -> None:
+        """`execute`, before those that are held back."""
+        error_code = self._error_code or self._write(outcome.records)
+        if error_code:
+            _fail(outcome, error_code)
+            return
+        log = self.log
+        end_offset = log.end_offset
+        if not self._pending and log.committed_offset >= end_offset:
+            self._settle(outcome)
+        else:
+            self._await_commit(outcome, end_offset)
+        if self.log_bytes > self.log_bytes_max:
+            self.on_grown(self)
+
+    def when_drained(self, callback: Callable[[], None]) -> None:
+        """Call back, once, when the shard's state is all that the log says; outcomes that come until then are held."""
+        if not self._pending:
+            callback()
+            return
+        assert self._on_drained is None, "one at a time"
+        self._on_drained = callback
+        self._held = deque()
+
+    def unload(self, error_code: ErrorCode) -> None:
+        """Serve no more: whoever waits is told `error_code`."""
+        self._error_code = error_code
+        self.shard.unload(error_code)
+        self._fail_pending(error_code)
+        self._on_drained = None
+        self._release()
+
+    def _write(self, records: Sequence[KeyValue]) -> ErrorCode:
+        now_ms = self._ports.clock()
+        builder = BatchBuilder()
+        for key, value in records:
+            builder.append(now_ms, key, value)
+        batch = builder.build(codec=self._ports.codec)
+        size_bytes = len(batch)
+        error_code = self.log.append(batch)
+        if error_code == _NONE:
+            self.log_bytes += size_bytes
+        return error_code
+
+    def _settle(self, outcome: Outcome) -> None:
+        if outcome.is_replayed:
+            replay = self.shard.replay
+            for key, value in outcome.records:
+                replay(key, value)
+        if outcome.on_done is not None:
+            outcome.on_done(_NONE)
+
+    # Waiting for a commit
+
+    def _await_commit(self, outcome: Outcome, end_offset: Offset) -> None:
+        pending = _Pending(outcome, end_offset)
+        self._pending.append(pending)
+        self._ports.timers.add(pending, delay_ms=self._ports.commit_timeout_ms)
+        self._maybe_wait()
+
+    def _maybe_wait(self) -> None:
+        if self._pending and not self._is_waiting:
+            self._is_waiting = True
+            self.log.await_commit(self._pending[0].next_offset, self._on_committed)
+
+    def _on_committed(self, error_code: ErrorCode) -> None:
+        self._is_waiting = False
+        if error_code:
+            self._fail_pending(error_code)
+        else:
+            pending = self._pending
+            while pending and pending[0].next_offset <= self.log.committed_offset:
+                self._settle_pending(pending.popleft())
+            self._maybe_wait()
+        if not self._pending and self._on_drained is not None:
+            on_drained, self._on_drained = self._on_drained, None
+            on_drained()
+            self._release()
+
+    def _settle_pending(self, pending: "_Pending") -> None:
+        outcome = pending.outcome
+        if not pending.is_answered:
+            pending.cancel()
+            self._settle(outcome)
+            return
+        # It took too long and was reported as failed, but it is in the log, and a start would load it. Offsets are
+        # taken in as they come; a group that was told of a failure has moved on, and says so in a later record.
+        for key, value in outcome.records:
+            if outcome.is_replayed or isinstance(decode_key(key), OffsetKey):
+                self.shard.replay(key, value)
+
+    def _fail_pending(self, error_code: ErrorCode) -> None:
+        failed, self._pending = self._pending, deque()
+        for pending in failed:
+            if not pending.is_answered:
+                pending.cancel()
+                _fail(pending.outcome, error_code)
+
+    def _release(self) -> None:
+        held, self._held = self._held, None
+        for outcome in held or ():
+            self.execute(outcome)
+
+
+class _Pending(TimerTask):
+    """An outcome between its append and its commit; as a timer it ends the patience of whoever asked."""
+
+    __slots__ = ("is_answered", "next_offset", "outcome")
+
+    def __init__(self, outcome: Outcome, next_offset: Offset) -> None:
+        super().__init__()
+        self.outcome = outcome
+        self.next_offset = next_offset
+        self.is_answered = False
+
+    def run(self, now_ms: int) -> None:
+        self.is_answered = True
+        _fail(self.outcome, ErrorCode.REQUEST_TIMED_OUT)
+
+
+def _fail(outcome: Outcome, error_code: ErrorCode) -> None:
+    if outcome.on_done is not None:
+        outcome.on_done(_TOLD.get(error_code, error_code))
