@@ -7,8 +7,10 @@ from pathlib import Path
 from ottla.core.config.broker_keys import GENERAL_KEYS
 from ottla.core.config.config import BrokerConfig, TopicConfig
 from ottla.core.config.definition import ConfigKey
+from ottla.core.config.group_keys import GROUP_KEYS
 from ottla.core.config.log_keys import LOG_KEYS
 from ottla.core.config.network_keys import NETWORK_KEYS
+from ottla.core.config.operating_keys import OPERATING_KEYS
 from ottla.core.config.topic_keys import TOPIC_DEFINITION
 from ottla.core.config.values import render_value
 
@@ -29,7 +31,8 @@ Names and defaults are Apache Kafka's, except where the text says so; Ottla's ow
 that is accepted has its effect. All problems are reported at once, before anything starts: a wrong value with what was
 expected, an unknown key with the nearest known one, and a key that Kafka has and Ottla does not serve as such.
 
-"Changes" says what Kafka lets an administrator change while a broker runs; the requests for it are not served so far.
+"Changes" says what an administrator can change while a broker runs (`ottla configs`, or any client of Kafka's): for one
+broker or for all of them (cluster-wide). A broker's own dynamic value wins over that for all, and both over the file.
 """
 
 TOPIC_INTRODUCTION = """\
@@ -41,7 +44,13 @@ those of the broker key.
 def render_page() -> str:
     broker = BrokerConfig.parse({})
     parts = [INTRODUCTION]
-    for title, keys in (("Broker", GENERAL_KEYS), ("Network", NETWORK_KEYS), ("Log", LOG_KEYS)):
+    for title, keys in (
+        ("Broker", GENERAL_KEYS),
+        ("Network", NETWORK_KEYS),
+        ("Log", LOG_KEYS),
+        ("Groups", GROUP_KEYS),
+        ("Operating", OPERATING_KEYS),
+    ):
         parts.append(f"## {title}\n\n{broker_table(keys, broker)}")
     parts.append(f"## Topics\n\n{TOPIC_INTRODUCTION}\n{topic_table(TopicConfig.parse({}, broker))}")
     return "\n".join(parts)

@@ -69,3 +69,30 @@ def test_result_after_the_end_of_the_loop_is_dropped() -> None:
     loop.close()
     background.submit(lambda: 7, lambda *_: None)
     background.close()
+
+
+def test_threads_can_become_fewer_and_more_while_work_goes_on() -> None:
+    async def body(background: ThreadBackground, loop: asyncio.AbstractEventLoop) -> None:
+        release = threading.Event()
+        started = threading.Event()
+        done: asyncio.Queue[str] = asyncio.Queue()
+
+        def work() -> str:
+            started.set()
+            release.wait()
+            return "old"
+
+        executor = background.executor
+        background.submit(work, lambda result, error: done.put_nowait(result))
+        started.wait()
+        background.resize(3)
+        together = threading.Barrier(3)  # broken unless three run at a time, beside the old one
+        for _ in range(3):
+            background.submit(lambda: together.wait(30) >= 0, lambda result, error: done.put_nowait("new"))
+        assert [await done.get() for _ in range(3)] == ["new"] * 3
+        release.set()
+        assert await done.get() == "old"
+        assert background.executor is executor  # the network keeps a reference to it
+        assert executor.threads == 3
+
+    with_background(body)

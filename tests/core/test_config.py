@@ -45,6 +45,7 @@ def test_every_key_has_a_value_or_is_optional() -> None:
         "inter.broker.listener.name",
         "log.retention.minutes",
         "ottla.coordination.path",
+        "ottla.metrics.listen",
     }
     assert all(topic[name] is not None for name in TOPIC_DEFINITION.keys)
 

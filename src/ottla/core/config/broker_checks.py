@@ -1,7 +1,7 @@
 """Rules between several broker keys, looked at when each key for itself is good."""
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.core.config.listeners import parse_listener, parse_protocol_map
 
@@ -11,13 +11,21 @@ if TYPE_CHECKING:
 _WILDCARD_HOSTS = ("0.0.0.0", "::")
 
 
-def problems_between_keys(config: "BrokerConfig", *, set_names: Collection[str], refused: Collection[str]) -> list[str]:
-    """What is wrong; a rule over a key that was refused already is left out, since its value is not known."""
-    problems: list[str] = []
-    for names, rule in _RULES:
-        if not any(name in refused for name in names):
-            problems.extend(rule(config, set_names))
-    return problems
+class BrokenRule(NamedTuple):
+    """What is wrong, and the keys that take part in it."""
+
+    problem: str
+    names: tuple[str, ...]
+
+
+def broken_rules(config: "BrokerConfig", *, set_names: Collection[str], refused: Collection[str]) -> list[BrokenRule]:
+    """All of them; a rule over a key that was refused already is left out, since its value is not known."""
+    return [
+        BrokenRule(problem, names)
+        for names, rule in _RULES
+        if not any(name in refused for name in names)
+        for problem in rule(config, set_names)
+    ]
 
 
 def _one_broker_id(config: "BrokerConfig", set_names: Collection[str]) -> Iterator[str]:

@@ -4,9 +4,11 @@ A key is here only when it has its effect. Where a default differs from Kafka's,
 """
 
 from ottla.core.config.definition import ConfigKey, Definition, DynamicMode, Importance, Synonym
+from ottla.core.config.group_keys import GROUP_KEYS
 from ottla.core.config.kafka_keys import BROKER_KEYS_NOT_SERVED, BROKER_PREFIXES_NOT_SERVED
 from ottla.core.config.log_keys import LOG_KEYS
 from ottla.core.config.network_keys import NETWORK_KEYS
+from ottla.core.config.operating_keys import OPERATING_KEYS
 from ottla.core.config.values import INT_MAX, ConfigType
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
@@ -43,6 +45,13 @@ GENERAL_KEYS = (
         "Whether a topic that a client asks for by name is created.",
         HIGH,
     ),
+    ConfigKey(
+        "max.request.partition.size.limit",
+        INT,
+        2000,
+        "The most partitions in one answer to DescribeTopicPartitions; its cursor tells where to go on.",
+        at_least=1,
+    ),
     ConfigKey("delete.topic.enable", BOOLEAN, True, "Whether topics can be deleted.", HIGH),
     ConfigKey(
         "min.insync.replicas",
@@ -73,7 +82,7 @@ GENERAL_KEYS = (
 
 BROKER_DEFINITION = Definition(
     "broker",
-    (*GENERAL_KEYS, *NETWORK_KEYS, *LOG_KEYS),
+    (*GENERAL_KEYS, *NETWORK_KEYS, *LOG_KEYS, *GROUP_KEYS, *OPERATING_KEYS),
     not_served=BROKER_KEYS_NOT_SERVED,
     not_served_prefixes=BROKER_PREFIXES_NOT_SERVED,
 )

@@ -4,16 +4,19 @@ Immutable. Code on a hot path copies what it needs when it starts; a change make
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from ottla.core.config.broker_checks import problems_between_keys
+from ottla.core.config.broker_checks import broken_rules
 from ottla.core.config.broker_keys import BROKER_DEFINITION
-from ottla.core.config.definition import ConfigError, ConfigKey, Definition, Synonym
+from ottla.core.config.definition import ConfigError, ConfigKey, Definition, DynamicMode, Synonym
 from ottla.core.config.listeners import Listener, parse_address_limits, parse_listener, parse_protocol_map
 from ottla.core.config.topic_keys import TOPIC_DEFINITION
 from ottla.core.config.values import ConfigValue, render_value
+
+_DEFAULTS: dict[str, ConfigValue] = {name: key.default for name, key in BROKER_DEFINITION.keys.items()}
+_NOTHING: Mapping[str, ConfigValue] = {}
 
 
 class ConfigSource(IntEnum):
@@ -24,6 +27,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
 
 
 class Origin(NamedTuple):
@@ -96,29 +100,72 @@ class Configuration(ABC):
 
 
 class BrokerConfig(Configuration):
-    """One broker's config, from its file and its command line."""
+    """One broker's config, from its file and its command line, under what was changed while brokers run."""
 
-    __slots__ = ("_own_values",)
+    __slots__ = ("_layers", "_static")
 
-    def __init__(self, own_values: Mapping[str, ConfigValue]) -> None:
-        super().__init__(BROKER_DEFINITION, {name: _resolve(name, own_values) for name in BROKER_DEFINITION.keys})
-        self._own_values = own_values
+    def __init__(
+        self,
+        static: Mapping[str, ConfigValue],
+        *,
+        per_broker: Mapping[str, ConfigValue] = _NOTHING,
+        cluster_wide: Mapping[str, ConfigValue] = _NOTHING,
+    ) -> None:
+        layers = (
+            (ConfigSource.DYNAMIC_BROKER, per_broker),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster_wide),
+            (ConfigSource.STATIC_BROKER, static),
+            (ConfigSource.DEFAULT, _DEFAULTS),
+        )
+        self._layers = tuple((source, values) for source, values in layers if values)
+        self._static = static
+        in_order = [values for _, values in self._layers]
+        super().__init__(BROKER_DEFINITION, {name: _resolve(name, in_order) for name in BROKER_DEFINITION.keys})
 
     @classmethod
     def parse(cls, properties: Mapping[str, str]) -> "BrokerConfig":
         """Check all of `properties`; ConfigError has every problem."""
         parsed = BROKER_DEFINITION.parse(properties)
         config = cls(parsed.values)
-        problems = parsed.problems + problems_between_keys(config, set_names=properties.keys(), refused=parsed.refused)
+        broken = broken_rules(config, set_names=properties.keys(), refused=parsed.refused)
+        problems = parsed.problems + [rule.problem for rule in broken]
         if problems:
             raise ConfigError(problems)
         return config
 
+    def with_dynamic(
+        self, *, per_broker: Mapping[str, str], cluster_wide: Mapping[str, str]
+    ) -> "tuple[BrokerConfig, list[str]]":
+        """The file's config with other dynamic entries on top of it than there were, if any.
+
+        Entries that can't be used are left out, each with a problem: whoever changes them refuses the change, and a
+        broker that finds them at its start goes on without them.
+        """
+        problems = []
+        layers: list[dict[str, ConfigValue]] = []
+        for entries, is_cluster_wide in ((per_broker, False), (cluster_wide, True)):
+            usable = {}
+            for name, text in entries.items():
+                problem = _why_not_dynamic(name, is_cluster_wide=is_cluster_wide)
+                if problem is None:
+                    usable[name] = text
+                else:
+                    problems.append(problem)
+            parsed = BROKER_DEFINITION.parse(usable)
+            problems += parsed.problems
+            layers.append(parsed.values)
+        own, default = layers
+        config = BrokerConfig(self._static, per_broker=own, cluster_wide=default)
+        broken = broken_rules(config, set_names=self._static.keys(), refused=())
+        if broken:
+            at_fault = {name for rule in broken for name in rule.names}
+            problems += [rule.problem for rule in broken]
+            own, default = ({name: layer[name] for name in layer if name not in at_fault} for layer in layers)
+            config = BrokerConfig(self._static, per_broker=own, cluster_wide=default)
+        return config, problems
+
     def origins(self, name: str) -> Iterator[Origin]:
-        for source, values in (
-            (ConfigSource.STATIC_BROKER, self._own_values),
-            (ConfigSource.DEFAULT, _DEFAULTS),
-        ):
+        for source, values in self._layers:
             for synonym in (Synonym(name), *BROKER_DEFINITION.keys[name].synonyms):
                 if (value := values.get(synonym.name)) is not None:
                     yield Origin(synonym.name, render_value(value), source)
@@ -177,21 +224,35 @@ class TopicConfig(Configuration):
             raise ConfigError(parsed.problems)
         return cls(parsed.values, broker)
 
+    @classmethod
+    def of_stored(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> "tuple[TopicConfig, list[str]]":
+        """A topic's properties as they were stored: one that can't be used is left out, with its problem."""
+        parsed = TOPIC_DEFINITION.parse(overrides)
+        return cls(parsed.values, broker), parsed.problems
+
     def origins(self, name: str) -> Iterator[Origin]:
         if name in self._overrides:
             yield Origin(name, render_value(self._overrides[name]), ConfigSource.DYNAMIC_TOPIC)
         yield from self._broker.origins(TOPIC_DEFINITION.keys[name].synonyms[0].name)
 
 
-_DEFAULTS: dict[str, ConfigValue] = {name: key.default for name, key in BROKER_DEFINITION.keys.items()}
-
-
-def _resolve(name: str, own_values: Mapping[str, ConfigValue]) -> ConfigValue:
-    """A key's value: what is set under its name or its synonyms, in that order, and after that the defaults."""
-    for values in (own_values, _DEFAULTS):
+def _resolve(name: str, layers: Iterable[Mapping[str, ConfigValue]]) -> ConfigValue:
+    """A key's value: of the first layer that has it under its name or its synonyms, in that order."""
+    for values in layers:
         if (value := values.get(name)) is not None:
             return value
         for synonym in BROKER_DEFINITION.keys[name].synonyms:
             if (value := values.get(synonym.name)) is not None:
                 return synonym.convert(value)
+    return None
+
+
+def _why_not_dynamic(name: str, *, is_cluster_wide: bool) -> str | None:
+    key = BROKER_DEFINITION.keys.get(name)
+    if key is None:
+        return BROKER_DEFINITION.refusal_of(name)
+    if key.dynamic is DynamicMode.READ_ONLY:
+        return f"{name} can't be changed while brokers run; set it in the broker's properties file and restart it"
+    if is_cluster_wide and key.dynamic is DynamicMode.PER_BROKER:
+        return f"{name} can be set for a single broker only, not for all of the cluster"
     return None

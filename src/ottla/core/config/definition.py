@@ -52,6 +52,7 @@ class ConfigKey(NamedTuple):
     synonyms: tuple[Synonym, ...] = ()
     # What a range can't say: gives the complaint, or None.
     check: Callable[[ConfigValue], str | None] | None = None
+    may_be_empty: bool = False  # of a list with `valid_values`
 
     @property
     def is_sensitive(self) -> bool:
@@ -74,7 +75,8 @@ class ConfigKey(NamedTuple):
                 return f"expected {self.describe_range()}"
         if self.valid_values:
             chosen = value if isinstance(value, tuple) else (value,)
-            if not chosen or any(item not in self.valid_values for item in chosen):
+            is_empty = not chosen and not self.may_be_empty
+            if is_empty or any(item not in self.valid_values for item in chosen):
                 return f"expected {self.describe_range()}"
         return self.check(value) if self.check is not None else None
 
@@ -82,7 +84,9 @@ class ConfigKey(NamedTuple):
         """The values that the key takes, in words; empty where its type says all."""
         if self.valid_values:
             listed = ", ".join(self.valid_values)
-            return f"one or more of {listed}" if self.type is ConfigType.LIST else f"one of {listed}"
+            if self.type is ConfigType.LIST:
+                return f"any of {listed}" if self.may_be_empty else f"one or more of {listed}"
+            return f"one of {listed}"
         if self.at_least is not None and self.at_most is not None:
             return f"{self.at_least} to {self.at_most}"
         if self.at_least is not None:
@@ -134,7 +138,7 @@ class Definition:
         for name, text in properties.items():
             key = self.keys.get(name)
             if key is None:
-                problems.append(self._refusal(name))
+                problems.append(self.refusal_of(name))
                 continue
             try:
                 values[name] = key.parse(text)
@@ -147,7 +151,8 @@ class Definition:
         """A key of Kafka's that has no effect here (yet)."""
         return name in self._not_served or name.startswith(self._not_served_prefixes)
 
-    def _refusal(self, name: str) -> str:
+    def refusal_of(self, name: str) -> str:
+        """Why a name that is not declared can't be set."""
         if self.is_known_to_kafka(name):
             reason = self._not_served.get(name)
             return f"known to Kafka, not served by Ottla: {name}" + (f" ({reason})" if reason else "")

@@ -26,6 +26,8 @@ _REASONS = {
 
 _CLUSTER = """
     auto.leader.rebalance.enable broker.heartbeat.interval.ms broker.id.generation.enable broker.session.timeout.ms
+    config.providers cordoned.log.dirs controller.quorum.auto.join.enable controller.quorum.fetch.max.bytes
+    controller.quorum.fetch.snapshot.max.bytes follower.fetch.last.tiered.offset.enable
     control.plane.listener.name controlled.shutdown.enable controlled.shutdown.max.retries
     controlled.shutdown.retry.backoff.ms controller.quorum.append.linger.ms controller.quorum.election.backoff.max.ms
     controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
@@ -45,16 +47,16 @@ _CLUSTER = """
 
 _GROUPS_AND_TRANSACTIONS = """
     add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms group.consumer.assignors
-    group.consumer.heartbeat.interval.ms group.consumer.max.heartbeat.interval.ms
+    group.consumer.assignment.interval.ms group.consumer.max.assignment.interval.ms
+    group.consumer.min.assignment.interval.ms group.coordinator.background.threads
+    group.coordinator.cached.buffer.max.bytes group.consumer.heartbeat.interval.ms
+    group.consumer.max.heartbeat.interval.ms
     group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
     group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms group.consumer.session.timeout.ms
     group.coordinator.append.linger.ms group.coordinator.rebalance.protocols group.coordinator.threads
-    group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size group.min.session.timeout.ms
-    offset.metadata.max.bytes offsets.commit.required.acks offsets.commit.timeout.ms offsets.load.buffer.size
-    offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec
-    offsets.topic.num.partitions offsets.topic.replication.factor offsets.topic.segment.bytes
-    share.fetch.purgatory.purge.interval.requests transaction.abort.timed.out.transaction.cleanup.interval.ms
-    transaction.max.timeout.ms transaction.partition.verification.enable
+    offsets.commit.required.acks share.fetch.purgatory.purge.interval.requests
+    transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+    transaction.partition.verification.enable
     transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
     transaction.state.log.min.isr transaction.state.log.num.partitions transaction.state.log.replication.factor
     transaction.state.log.segment.bytes transaction.two.phase.commit.enable transactional.id.expiration.ms
@@ -65,7 +67,7 @@ _LOG = """
     log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
     log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms
     log.cleaner.threads log.local.retention.bytes log.local.retention.ms log.message.downconversion.enable
-    log.message.format.version max.request.partition.size.limit
+    log.message.format.version
 """
 
 _SECURITY_AND_QUOTAS = """
@@ -103,25 +105,26 @@ BROKER_PREFIXES_NOT_SERVED = (
     "zookeeper.ssl.",
 )
 
-TOPIC_KEYS_NOT_SERVED = {
-    **dict.fromkeys(
-        (
-            "follower.replication.throttled.replicas",
-            "leader.replication.throttled.replicas",
-            "local.retention.bytes",
-            "local.retention.ms",
-            "message.downconversion.enable",
-            "message.format.version",
-            "unclean.leader.election.enable",
-        ),
-        "",
-    ),
-    "delete.retention.ms": "compaction is not served so far",
-    "max.compaction.lag.ms": "compaction is not served so far",
-    "message.timestamp.difference.max.ms": "set message.timestamp.before.max.ms and message.timestamp.after.max.ms",
-    "min.cleanable.dirty.ratio": "compaction is not served so far",
-    "min.compaction.lag.ms": "compaction is not served so far",
-    "preallocate": "files grow as they are written",
-}
+_NO_COMPACTION = "compaction is not served so far"
+_NO_TIERED_STORAGE = "there is no tiered storage"
+_NO_REPLICATION = "one broker holds each partition so far"
+_ONE_FORMAT = "records are stored and sent in format v2 only"
 
-TOPIC_PREFIXES_NOT_SERVED = ("remote.",)
+TOPIC_KEYS_NOT_SERVED = {
+    "delete.retention.ms": _NO_COMPACTION,
+    "follower.replication.throttled.replicas": _NO_REPLICATION,
+    "leader.replication.throttled.replicas": _NO_REPLICATION,
+    "local.retention.bytes": _NO_TIERED_STORAGE,
+    "local.retention.ms": _NO_TIERED_STORAGE,
+    "max.compaction.lag.ms": _NO_COMPACTION,
+    "message.downconversion.enable": _ONE_FORMAT,
+    "message.format.version": _ONE_FORMAT,
+    "message.timestamp.difference.max.ms": "set message.timestamp.before.max.ms and message.timestamp.after.max.ms",
+    "min.cleanable.dirty.ratio": _NO_COMPACTION,
+    "min.compaction.lag.ms": _NO_COMPACTION,
+    "preallocate": "files grow as they are written",
+    "remote.log.copy.disable": _NO_TIERED_STORAGE,
+    "remote.log.delete.on.disable": _NO_TIERED_STORAGE,
+    "remote.storage.enable": _NO_TIERED_STORAGE,
+    "unclean.leader.election.enable": _NO_REPLICATION,
+}

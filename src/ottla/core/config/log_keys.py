@@ -104,9 +104,11 @@ LOG_KEYS = (
         LIST,
         ("delete",),
         "What happens to old segments: deleted after the retention, compacted to the last record of each key, or both. "
-        "A compacted topic refuses records without a key; the compaction itself is not served so far.",
+        "Empty keeps everything. A compacted topic refuses records without a key; the compaction itself is not served "
+        "so far.",
         dynamic=CLUSTER_WIDE,
         valid_values=("delete", "compact"),
+        may_be_empty=True,
     ),
     ConfigKey(
         "log.segment.delete.delay.ms",

@@ -2,7 +2,7 @@
 
 from ottla.core.config.broker_keys import BROKER_DEFINITION
 from ottla.core.config.definition import ConfigKey, Definition, DynamicMode, Synonym
-from ottla.core.config.kafka_keys import TOPIC_KEYS_NOT_SERVED, TOPIC_PREFIXES_NOT_SERVED
+from ottla.core.config.kafka_keys import TOPIC_KEYS_NOT_SERVED
 
 # Topic key -> the broker key that gives its default.
 _BROKER_KEY_OF = {
@@ -43,5 +43,4 @@ TOPIC_DEFINITION = Definition(
     "topic",
     (_topic_key(name, broker_name) for name, broker_name in _BROKER_KEY_OF.items()),
     not_served=TOPIC_KEYS_NOT_SERVED,
-    not_served_prefixes=TOPIC_PREFIXES_NOT_SERVED,
 )
