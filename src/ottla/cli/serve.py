@@ -1,15 +1,16 @@
 """`ottla serve`: one broker in this process, until SIGTERM or Ctrl-C."""
 
 import gc
-import logging
 import signal
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
+from ottla.cli.process_log import start_logging
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.definition import ConfigError
+from ottla.core.config.operating_keys import LOG_LEVELS, parse_logger_level
 from ottla.core.config.properties import apply_overrides, parse_properties
 
 _DEFAULT_LISTEN = "127.0.0.1:9092"
@@ -21,22 +22,34 @@ _DEFAULT_LISTEN = "127.0.0.1:9092"
 @click.option("--listen", help=f"HOST:PORT; port 0 picks a free one. Default {_DEFAULT_LISTEN}.")
 @click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set one key; may be repeated.")
 @click.option("--ready-file", type=click.Path(dir_okay=False), help="Written with host:port when clients can connect.")
-@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@click.option("--metrics-listen", metavar="HOST:PORT", help="Answer /metrics, /healthz and /readyz there over HTTP.")
+@click.option("--log-format", type=click.Choice(["human", "json"]), help="The form of the log on standard error.")
+@click.option("--log-level", type=click.Choice(LOG_LEVELS, case_sensitive=False), help="The least level to log.")
+@click.option("-v", "--verbose", is_flag=True, help="Log more: as --log-level DEBUG.")
 def serve(
     config_file: str | None,
     data_dir: str | None,
     listen: str | None,
     overrides: tuple[str, ...],
     ready_file: str | None,
+    metrics_listen: str | None,
+    log_format: str | None,
+    log_level: str | None,
     verbose: bool,
 ) -> int:
     """Run a broker on embedded coordination, with nothing else to install."""
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
-        stream=sys.stderr,
+    flags = {
+        "ottla.metrics.listen": metrics_listen,
+        "ottla.logging.format": log_format,
+        "ottla.logging.level": log_level or ("DEBUG" if verbose else None),
+    }
+    given = {name: value for name, value in flags.items() if value is not None}
+    config = _load_config(config_file, data_dir, listen, overrides, given)
+    start_logging(
+        log_format=config.get_str("ottla.logging.format"),
+        level=config.get_str("ottla.logging.level"),
+        levels=map(parse_logger_level, config.get_list("ottla.logging.levels")),
     )
-    config = _load_config(config_file, data_dir, listen, overrides)
     return run(config, ready_file)
 
 
@@ -64,6 +77,8 @@ def run(config: BrokerConfig, ready_file: str | None) -> int:
         if ready_file is not None:
             _write_whole(Path(ready_file), address)
         print(f"ottla: broker {broker.broker_id} of cluster {broker.cluster_id} listens on {address}", flush=True)
+        if broker.metrics_address is not None:
+            print(f"ottla: metrics on http://{broker.metrics_address}/metrics", flush=True)
         fatal = asyncio.ensure_future(broker.failed.wait())
         stop = asyncio.ensure_future(stopping.wait())
         await asyncio.wait((fatal, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -87,7 +102,11 @@ def _calm_garbage_collector() -> None:
 
 
 def _load_config(
-    config_file: str | None, data_dir: str | None, listen: str | None, overrides: tuple[str, ...]
+    config_file: str | None,
+    data_dir: str | None,
+    listen: str | None,
+    overrides: tuple[str, ...],
+    flags: Mapping[str, str],
 ) -> BrokerConfig:
     properties: dict[str, str] = {}
     try:
@@ -98,6 +117,7 @@ def _load_config(
             properties["log.dirs"] = data_dir
         if listen is not None or "listeners" not in properties:
             properties["listeners"] = f"PLAINTEXT://{listen or _DEFAULT_LISTEN}"
+        properties.update(flags)
         return BrokerConfig.parse(apply_overrides(properties, overrides))
     except (ConfigError, ValueError) as error:
         raise click.UsageError(f"{config_file or 'command line'}: {error}") from error

@@ -18,10 +18,10 @@ class BudgetWaiter(Protocol):
 class MemoryBudget:
     """Owned by the server; first come, first served, so that a large frame isn't overtaken for ever by small ones."""
 
-    __slots__ = ("_max_bytes", "_waiters", "aside_bytes", "is_tight", "reserved_bytes")
+    __slots__ = ("_waiters", "aside_bytes", "is_tight", "max_bytes", "reserved_bytes")
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._waiters: dict[BudgetWaiter, int] = {}  # in the order they came
         self.reserved_bytes = 0  # of frames that are being read
         self.aside_bytes = 0  # read already and set aside until their connection goes on
@@ -66,7 +66,7 @@ class MemoryBudget:
     def _fits(self, length: int) -> bool:
         # With nothing reserved any frame is let in: one over the whole budget, or one that only the bytes set aside
         # (its own among them) stand in the way of, would otherwise wait for ever.
-        return self.reserved_bytes + self.aside_bytes + length <= self._max_bytes or self.reserved_bytes == 0
+        return self.reserved_bytes + self.aside_bytes + length <= self.max_bytes or self.reserved_bytes == 0
 
     def _grant(self) -> None:
         waiters = self._waiters
@@ -79,4 +79,4 @@ class MemoryBudget:
             waiter.on_budget_granted(length)
 
     def _update_tight(self) -> None:
-        self.is_tight = bool(self._waiters) or self.reserved_bytes + self.aside_bytes >= self._max_bytes
+        self.is_tight = bool(self._waiters) or self.reserved_bytes + self.aside_bytes >= self.max_bytes

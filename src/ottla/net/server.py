@@ -49,6 +49,15 @@ class Server:
         return self._environment.budget.reserved_bytes + self._environment.budget.aside_bytes
 
     @property
+    def in_flight_max_bytes(self) -> int:
+        return self._environment.budget.max_bytes
+
+    @property
+    def waiting_for_memory(self) -> int:
+        """Connections whose next request waits for that memory."""
+        return self._environment.budget.waiting_count
+
+    @property
     def retained_bytes(self) -> int:
         """Memory kept for the frames to come."""
         return self._environment.pool.retained_bytes
