@@ -6,16 +6,24 @@ from random import Random
 from typing import Any, TypeVar
 
 from ottla.broker.api import Dispatcher
+from ottla.broker.config_effects import ConfigEffects
+from ottla.broker.group_coordination import make_group_coordination
 from ottla.broker.handlers.served import serve_all
 from ottla.broker.local_topics import LocalTopics
+from ottla.broker.log_settings import network_limits_of
 from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.metrics.requests import MeasuredDispatcher
+from ottla.broker.metrics.snapshot import Sources
 from ottla.broker.producer_ids import ProducerIds
+from ottla.controller.config_nodes import ConfigNodes
+from ottla.controller.configs import Configs, StoredBrokerConfigs
 from ottla.controller.topics import NewTopic, Topics
 from ottla.core.cluster import BrokerEndpoint, BrokerInfo, TopicImage
 from ottla.core.config.config import BrokerConfig
+from ottla.core.config.current import CurrentConfig
 from ottla.core.disk import FileSlice
 from ottla.core.exchange import Answer, Deferred
-from ottla.core.timing_wheel import TimingWheel
+from ottla.core.timing_wheel import TimerTask, TimingWheel
 from ottla.core.types import Buffer, TopicPartition
 from ottla.protocol.codec import decode_response, encode_request
 from ottla.protocol.fetch_client_codec import FetchAnswer, decode_fetch_response, encode_fetch_request
@@ -50,6 +58,19 @@ class FakePeer:
         self.produce_head_end = 0
 
 
+class RigTimers:
+    """The rig's wheel as the broker's timers."""
+
+    def __init__(self, rig: "Rig") -> None:
+        self._rig = rig
+
+    def add(self, task: TimerTask, *, delay_ms: int) -> None:
+        self._rig.wheel.add(task, delay_ms=delay_ms, now_ms=self._rig.wheel_ms)
+
+    def now_ms(self) -> int:
+        return self._rig.wheel_ms
+
+
 class Rig:
     """One broker: what the composition root wires, without threads and sockets."""
 
@@ -60,6 +81,7 @@ class Rig:
         *,
         disk: SimulatedDisk | None = None,
         directories: Sequence[str] = ("/data",),
+        metrics: Sources | None = None,
     ) -> None:
         self.now_ms = NOW_MS  # the wall clock; the wheel has its own, which starts at 0
         self.wheel_ms = 0
@@ -75,6 +97,7 @@ class Rig:
             produces=Purgatory(self.wheel),
             fetches=self.fetches,
             deletions=Purgatory(self.wheel),
+            topic_changes=Purgatory(self.wheel),
             now_ms=lambda: self.wheel_ms,
             arm=lambda: None,
         )
@@ -117,17 +140,58 @@ class Rig:
             live_brokers=lambda: list(self.cache.brokers),
             controller_epoch=lambda: 1,
         )
-        self.dispatcher = Dispatcher(self.clock)
+        self.network_limits = network_limits_of(self.config)
+        self.threads = self.config.get_int("background.threads")
+        effects = ConfigEffects(
+            self.topics,
+            self.local_topics,
+            self.log_manager,
+            resize_threads=lambda threads: setattr(self, "threads", threads),
+            update_connection_limits=lambda limits: setattr(self, "network_limits", limits),
+        )
+        self.current = CurrentConfig(self.config)
+        self.current.add_listener(effects.apply)
+        self.configs = Configs(
+            ConfigNodes(self.pump.store, self.clock),
+            self.topics,
+            self.current,
+            self.local_topics,
+            broker_id=BROKER_ID,
+            stored=StoredBrokerConfigs(per_broker={}, cluster_wide={}),
+        )
+        self.groups = make_group_coordination(
+            self.config,
+            replicas=self.replicas,
+            log_manager=self.log_manager,
+            flusher=self.flusher,
+            cache=self.cache,
+            topics=self.topics,
+            background=self.background,
+            clock=self.clock,
+            timers=RigTimers(self),
+            call_soon=self.loop.call_soon,
+            random_bytes=self.random.randbytes,
+        )
+        self.coordinator = self.groups.coordinator
+        self.local_topics.on_topic_deleted.append(self.groups.offsets_topic.on_topic_deleted)
+        self.dispatcher = (
+            Dispatcher(self.clock) if metrics is None else MeasuredDispatcher(self.clock, metrics.requests)
+        )
         serve_all(
             self.dispatcher,
             config=self.config,
             replicas=self.replicas,
             cache=self.cache,
             topics=self.topics,
+            groups=lambda: self.groups,
+            log_manager=self.log_manager,
             producer_ids=ProducerIds(self.pump.store, BROKER_ID),
             background=self.background,
             clock=self.clock,
             random=self.random,
+            metrics=metrics,
+            configs=self.configs,
+            current=self.current,
         )
 
     def clock(self) -> int:

@@ -21,7 +21,7 @@ def test_frame_shorter_than_a_header_is_a_violation(rig: Rig, size_bytes: int) -
         rig.send(bytes(4 + size_bytes))
 
 
-@pytest.mark.parametrize("api_key", [-1, ApiKey.LEAVE_GROUP, 9999])
+@pytest.mark.parametrize("api_key", [-1, ApiKey.ADD_PARTITIONS_TO_TXN, 9999])
 def test_api_that_is_not_served_is_a_violation(rig: Rig, api_key: int) -> None:
     frame = bytearray(framed(0, 3))
     frame[4:6] = api_key.to_bytes(2, "big", signed=True)

@@ -1,7 +1,7 @@
 """The embedded store with a loop that the test runs by hand, and an applier that only notes what it was told."""
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +62,16 @@ class NotingApplier:
 
     def __init__(self) -> None:
         self.applied: list[TopicImage] = []
+        self.added: list[tuple[TopicImage, list[int]]] = []
         self.removed: list[str] = []
         self.answers_at_once = True
 
     def apply_topic(self, image: TopicImage, on_applied: Callable[[], None]) -> None:
         self.applied.append(image)
+        on_applied()
+
+    def apply_partitions(self, image: TopicImage, added: Sequence[int], on_applied: Callable[[], None]) -> None:
+        self.added.append((image, list(added)))
         on_applied()
 
     def remove_topic(self, name: str, on_removed: Callable[[], None]) -> None:

@@ -5,7 +5,9 @@ from random import Random
 
 import pytest
 
-from ottla.controller.topics import PARTITIONS_MAX, NewTopic, TopicFault, Topics
+from ottla.controller.assignments import PARTITIONS_MAX
+from ottla.controller.topic_faults import TopicFault
+from ottla.controller.topics import NewTopic, Topics
 from ottla.coordination import paths
 from ottla.coordination.node_json import encode_uuid
 from ottla.core.cluster import PartitionState, TopicImage

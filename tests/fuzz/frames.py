@@ -10,14 +10,24 @@ from ottla.protocol.fetch_client_codec import encode_fetch_request
 from ottla.protocol.fetch_codec import TOPIC_IDS_SINCE
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
+from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from ottla.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.produce_client_codec import encode_produce_request
+from tests.fuzz.admin_messages import admin_messages
+from tests.fuzz.group_messages import NO_SEAT, Seat, group_messages
 from tests.raw_wire import batch_of, fetch_arguments
 
 CLIENT_ID = "fuzz"
@@ -25,8 +35,8 @@ TOPIC = "fuzzed"
 HUGE = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xff\x0f", b"\xff" * 10)
 
 
-def sound_frame(api_key: int, version: int, topic_id: bytes) -> bytes:
-    """A request that a broker takes, its size included; `topic_id` is that of TOPIC."""
+def sound_frame(api_key: int, version: int, topic_id: bytes, seat: Seat = NO_SEAT) -> bytes:
+    """A request that a broker takes, its size included; `topic_id` is that of TOPIC, `seat` a place in a group."""
     if api_key == ApiKey.PRODUCE:
         batch = batch_of(b"one", b"two", b"three", codec=version % 4)
         parts = encode_produce_request(
@@ -39,10 +49,30 @@ def sound_frame(api_key: int, version: int, topic_id: bytes) -> bytes:
         if version % 2:
             arguments = arguments._replace(session_epoch=0)  # begins a session
         return encode_fetch_request(version, 7, CLIENT_ID, arguments)
-    return encode_request(_MESSAGES[ApiKey(api_key)](version), version, 7, CLIENT_ID)
+    make = _MESSAGES.get(ApiKey(api_key)) or group_messages(TOPIC, seat)[ApiKey(api_key)]
+    return encode_request(make(version), version, 7, CLIENT_ID)
 
 
 _MESSAGES: dict[ApiKey, Callable[[int], ApiMessage]] = {
+    ApiKey.CREATE_PARTITIONS: lambda version: CreatePartitionsRequest(
+        topics=[
+            CreatePartitionsTopic(name=TOPIC, count=1),
+            CreatePartitionsTopic(
+                name="no-such-topic", count=3, assignments=[CreatePartitionsAssignment(broker_ids=[1, 2])]
+            ),
+        ],
+        timeout_ms=100,
+        validate_only=True,
+    ),
+    ApiKey.DESCRIBE_CLUSTER: lambda version: DescribeClusterRequest(include_cluster_authorized_operations=True),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda version: DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=TOPIC), TopicRequest(name="no-such-topic")],
+        response_partition_limit=1,
+        cursor=Cursor(topic_name=TOPIC, partition_index=0),
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: lambda version: DescribeLogDirsRequest(
+        topics=[DescribableLogDirTopic(topic=TOPIC, partitions=[0, 1])]
+    ),
     ApiKey.LIST_OFFSETS: lambda version: ListOffsetsRequest(
         replica_id=-1,
         topics=[ListOffsetsTopic(name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])],
@@ -72,6 +102,7 @@ _MESSAGES: dict[ApiKey, Callable[[int], ApiMessage]] = {
         timeout_ms=50,
     ),
     ApiKey.INIT_PRODUCER_ID: lambda version: InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000),
+    **admin_messages(TOPIC),
 }
 
 

@@ -5,14 +5,18 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 
 import pytest
 
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.records.header import write_crc
 from tests.fuzz.frames import TOPIC, mutations, sound_frame
+from tests.fuzz.group_messages import NO_SEAT, Seat
+from tests.group_wire import RawMember, committed, find_coordinator, settle
 from tests.processes import BrokerProcess, eventually
 from tests.raw_wire import RawClient, batch_of
 
@@ -23,6 +27,7 @@ MUTATIONS_PER_VERSION = int(os.environ.get("OTTLA_FUZZ_COUNT", "250"))
 THREADS = 4
 TIMEOUT_S = 20.0
 MIB = 1024 * 1024
+SEAT_SESSION_MS = 300_000  # longer than the test, so that what is said in a member's name is said by a member
 
 # None, corrupt, too large, bad timestamp, out of order, old epoch, transactional, invalid record.
 REFUSALS = (0, 2, 10, 32, 45, 47, 48, 87)
@@ -68,12 +73,16 @@ def throw_all(port: int, frames: list[bytes]) -> None:
 
 
 class Bystander(threading.Thread):
-    """A client that does everything right, all the while; it must never fail nor wait long."""
+    """A producer and member of a group that does everything right, all the while; it must never fail nor wait long."""
 
     def __init__(self, port: int) -> None:
         super().__init__()
         self.client = RawClient(port, timeout_s=TIMEOUT_S)
         self.client.create_topic("bystander")
+        self.member = RawMember(port, "bystanders", session_timeout_ms=10_000)
+        find_coordinator(self.client, "bystanders")
+        assert self.member.join().error_code == 0
+        settle(self.member, self.member)
         self.done = threading.Event()
         self.round_trips = 0
         self.failure: BaseException | None = None
@@ -87,21 +96,65 @@ class Bystander(threading.Thread):
                 records = self.client.read_all("bystander", offset=self.round_trips)
                 assert [record.value for record in records] == [value]
                 self.round_trips += 1
+                assert self.member.heartbeat() == 0
+                assert self.member.commit("bystander", self.round_trips) == 0
+                assert committed(self.client, "bystanders") == {("bystander", 0): self.round_trips}
         except (AssertionError, OSError) as failure:
             self.failure = failure
 
+    def close(self) -> None:
+        self.client.close()
+        self.member.close()
+
+
+# What needs a member of the group that the request is about.
+OF_MEMBERS = (
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.DELETE_GROUPS,
+    ApiKey.OFFSET_DELETE,
+)
+
+
+def take_seat(port: int, api_key: int, version: int) -> Seat:
+    """A member that is heard of no more for the rest of the test; one that is to sync has not done so."""
+    if api_key not in OF_MEMBERS:
+        return NO_SEAT
+    with RawMember(port, f"fuzzed-{api_key}-{version}", session_timeout_ms=SEAT_SESSION_MS) as member:
+        assert member.join().error_code == 0
+        if api_key != ApiKey.SYNC_GROUP:
+            settle(member, member)
+        return Seat(member.group_id, member.member_id, member.generation)
+
+
+def spoiled_frames(api_key: int, version: int, topic_id: bytes, seat: Seat) -> Iterator[bytes]:
+    dice = random.Random(f"{SEED} {api_key} {version}")
+    if api_key != ApiKey.JOIN_GROUP:
+        yield from mutations(sound_frame(api_key, version, topic_id, seat), dice, MUTATIONS_PER_VERSION)
+        return
+    for number in range(MUTATIONS_PER_VERSION):  # each its own group, or they would wait for each other
+        frame = sound_frame(api_key, version, topic_id, Seat(f"fuzzed-join-{version}-{number}"))
+        yield from mutations(frame, dice, 1)
+
 
 def test_mutated_frames_do_no_harm(start_broker: Callable[..., BrokerProcess]) -> None:
-    broker = start_broker()
+    broker = start_broker("group.initial.rebalance.delay.ms=0", f"group.max.session.timeout.ms={SEAT_SESSION_MS}")
     with RawClient(broker.port) as client:
         served = client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse).api_keys
         assert client.create_topic(TOPIC) == 0
         assert client.produce(TOPIC, batch_of(b"first")).error_code == 0
         metadata = client.ask(MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 12, MetadataResponse)
         topic_id = metadata.topics[0].topic_id
+        find_coordinator(client, "any")
     pairs = [(api.api_key, version) for api in served for version in range(api.min_version, api.max_version + 1)]
-    sound = [sound_frame(api_key, version, topic_id) for api_key, version in pairs]
-    throw_all(broker.port, sound * 2)  # what is compiled or opened at the first use is there now
+    assert {api_key for api_key, _ in pairs} >= set(OF_MEMBERS)
+    first_groups = (Seat(f"sound-{number}") for number in count())
+    sound = [sound_frame(*pair, topic_id, next(first_groups)) for pair in pairs * 2]
+    throw_all(broker.port, sound)  # what is compiled or opened at the first use is there now
     bystander = Bystander(broker.port)
     bystander.start()
     eventually(lambda: bystander.round_trips > 5)
@@ -109,8 +162,8 @@ def test_mutated_frames_do_no_harm(start_broker: Callable[..., BrokerProcess]) -
     sockets_before = broker.open_sockets
 
     frames: list[bytes] = []
-    for (api_key, version), frame in zip(pairs, sound, strict=True):
-        frames += mutations(frame, random.Random(f"{SEED} {api_key} {version}"), MUTATIONS_PER_VERSION)
+    for pair in pairs:
+        frames += spoiled_frames(*pair, topic_id, take_seat(broker.port, *pair))
     random.Random(SEED).shuffle(frames)
     throw_all(broker.port, frames)
 
@@ -124,7 +177,7 @@ def test_mutated_frames_do_no_harm(start_broker: Callable[..., BrokerProcess]) -
     assert broker.resident_bytes - resident_before < 48 * MIB
     tracebacks = broker.log.count("Traceback")
     assert tracebacks == 0, broker.log[broker.log.index("Traceback") - 500 :][:3000]
-    bystander.client.close()
+    bystander.close()
     with RawClient(broker.port) as client:
         produced = client.produce("bystander", batch_of(b"last"))
         assert produced.error_code == 0
@@ -132,18 +185,22 @@ def test_mutated_frames_do_no_harm(start_broker: Callable[..., BrokerProcess]) -
     broker.restart()  # and nothing that was written on the way keeps it from starting
     with RawClient(broker.port) as client:
         assert len(client.read_all("bystander")) == bystander.round_trips + 1
+        find_coordinator(client, "bystanders")
+        assert committed(client, "bystanders") == {("bystander", 0): bystander.round_trips}
     assert "Traceback" not in broker.log
 
 
 def test_noise_and_torn_streams_do_no_harm(start_broker: Callable[..., BrokerProcess]) -> None:
-    broker = start_broker()
+    broker = start_broker("group.initial.rebalance.delay.ms=0")
     dice = random.Random(SEED)
     with RawClient(broker.port) as client:
         served = client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse).api_keys
-    sound = [sound_frame(api.api_key, api.max_version, bytes(16)) for api in served]
+    group_ids = (Seat(f"torn-{number}") for number in count())
     streams = [dice.randbytes(dice.randint(1, 3000)) for _ in range(300)]
     for _ in range(300):  # whole requests one after the other, torn somewhere
-        stream = bytearray(b"".join(dice.choice(sound) for _ in range(dice.randint(1, 30))))
+        chosen = [dice.choice(served) for _ in range(dice.randint(1, 30))]
+        frames = [sound_frame(api.api_key, api.max_version, bytes(16), next(group_ids)) for api in chosen]
+        stream = bytearray(b"".join(frames))
         for _ in range(dice.randint(0, 3)):
             stream[dice.randrange(len(stream))] = dice.randrange(256)
         streams.append(bytes(stream[: dice.randint(1, len(stream))]))

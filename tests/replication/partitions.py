@@ -49,6 +49,7 @@ class HandReplicas:
             produces=Purgatory(self.wheel),
             fetches=Purgatory(self.wheel, on_mark=self._on_mark),
             deletions=Purgatory(self.wheel),
+            topic_changes=Purgatory(self.wheel),
             now_ms=lambda: self.now_ms,
             arm=self._arm,
         )

@@ -26,7 +26,7 @@ _unpack_head = _HEAD.unpack_from
 class RequestContext:
     """What a handler may know about the request beyond its body; lives as long as the request."""
 
-    __slots__ = ("client_id", "correlation_id", "now_ms", "peer", "version")
+    __slots__ = ("client_id", "correlation_id", "now_ms", "on_response", "peer", "version")
 
     def __init__(self, header: RequestHeader, peer: Peer, now_ms: int) -> None:
         self.version = header.api_version
@@ -34,6 +34,8 @@ class RequestContext:
         self.client_id = header.client_id
         self.peer = peer
         self.now_ms = now_ms
+        # Set where metrics are on: sees every response that is sent later.
+        self.on_response: Callable[[Any], None] | None = None
 
     def defer(self, *, holds: bool = True) -> "Reply":
         """Answer later; see `Deferred` for what `holds` does."""
@@ -43,14 +45,17 @@ class RequestContext:
 class Reply:
     """The place of a response message that is not known yet."""
 
-    __slots__ = ("_correlation_id", "_version", "deferred")
+    __slots__ = ("_correlation_id", "_on_response", "_version", "deferred")
 
     def __init__(self, context: RequestContext, *, holds: bool) -> None:
         self._version = context.version
         self._correlation_id = context.correlation_id
+        self._on_response = context.on_response
         self.deferred = Deferred(holds=holds)
 
     def send(self, response: Any) -> None:
+        if self._on_response is not None:
+            self._on_response(response)
         self.deferred.complete(encode_response(response, self._version, self._correlation_id))
 
 
@@ -60,7 +65,10 @@ MessageHandler: TypeAlias = Callable[[Any, RequestContext], Any]
 
 
 class Api(NamedTuple):
-    """One served API. What `advertised_min` tells may lie below what is served, for clients that look at it."""
+    """One served API. What `advertised_min` tells may lie below what is served, for clients that look at it.
+
+    One with `load` instead of a handler is a promise: its first request calls for the handlers of a whole family.
+    """
 
     key: ApiKey
     min_version: int
@@ -68,6 +76,7 @@ class Api(NamedTuple):
     handle: MessageHandler | None = None
     handle_frame: HotHandler | None = None
     advertised_min: int | None = None
+    load: "Callable[[], list[Api]] | None" = None
 
 
 class Dispatcher:
@@ -118,6 +127,10 @@ class Dispatcher:
             raise ProtocolViolation(
                 f"{api.key.name} version {version} is not served, {api.min_version} to {api.max_version} are"
             )
+        if api.load is not None:
+            self.serve(api.load())
+            # Not the call of a subclass: what it does for each frame it does already.
+            return Dispatcher.__call__(self, frame, peer)
         header = parse_request_header(frame)
         assert api.handle is not None
         request = decode(self._request_class_of(api.key), version, frame[header.body_position :])

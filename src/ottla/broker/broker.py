@@ -7,36 +7,41 @@ undoing on one stack: a failure on the way and a clean stop both unwind it.
 import asyncio
 import logging
 import os
-import socket
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from random import SystemRandom
+from typing import TYPE_CHECKING
 
+from ottla.broker.advertising import advertised_endpoints, registration_of
 from ottla.broker.api import Dispatcher
 from ottla.broker.background import ThreadBackground
 from ottla.broker.cluster_join import ClusterJoin, StoreFailed, ask
+from ottla.broker.config_effects import ConfigEffects
 from ottla.broker.handlers.served import serve_all
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.local_topics import LocalTopics
-from ottla.broker.log_settings import log_config_of, network_limits_of
+from ottla.broker.log_settings import network_limits_of
+from ottla.broker.log_start import load_logs
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.states import BrokerState
+from ottla.broker.stored_configs import log_unusable_topic_configs, read_broker_configs, with_stored
 from ottla.broker.timers import Timers
+from ottla.broker.unfinished_deletions import finish_deletions
+from ottla.controller.config_nodes import ConfigNodes
+from ottla.controller.configs import Configs
 from ottla.controller.election import Election, ElectionResult
 from ottla.controller.topics import Topics
 from ottla.controller.tree_loader import TreeError, TreeLoader
-from ottla.coordination import paths
 from ottla.coordination.embedded import EmbeddedStore
 from ottla.coordination.node_json import MalformedNodeError
-from ottla.coordination.store import ANY_VERSION, StoreOpenError
-from ottla.core.clock import wall_clock_ms
-from ottla.core.cluster import BrokerEndpoint, BrokerInfo, TopicImage
-from ottla.core.config.config import BrokerConfig, TopicConfig
+from ottla.coordination.store import Store, StoreOpenError
+from ottla.core.clock import Background, wall_clock_ms
+from ottla.core.cluster import OFFSETS_TOPIC, BrokerInfo, TopicImage
+from ottla.core.config.config import BrokerConfig
+from ottla.core.config.current import CurrentConfig
 from ottla.core.config.definition import ConfigError
 from ottla.core.config.listeners import Listener
-from ottla.core.errors import StorageError
 from ottla.core.types import TopicPartition
 from ottla.net.open_file_limit import raise_open_file_limit
 from ottla.net.server import Server
@@ -49,6 +54,10 @@ from ottla.storage.log_manager import DuplicateLog, LogManager
 from ottla.storage.logs_by_dir import topic_partition_of
 from ottla.storage.meta_properties import ForeignLogDir, MetaProperties
 from ottla.storage.real_disk import RealDisk
+
+if TYPE_CHECKING:
+    from ottla.broker.group_coordination import GroupCoordination
+    from ottla.broker.metrics.broker_metrics import BrokerMetrics
 
 _LOG = logging.getLogger("ottla.broker")
 
@@ -85,7 +94,20 @@ class Broker:
         self.address = ""
         self.state = BrokerState.NOT_RUNNING
         self.failed = asyncio.Event()
+        self.is_accepting = False
         self._waiting: Waiting | None = None
+        self._groups: GroupCoordination | None = None
+        self._metrics: BrokerMetrics | None = None
+
+    @property
+    def metrics_address(self) -> str | None:
+        """Where metrics and health are shown; None when they are not."""
+        return None if self._metrics is None else self._metrics.address
+
+    @property
+    def fatal_reason(self) -> str | None:
+        """Why the broker can't go on; None while it can."""
+        return "no log directory is left" if self.failed.is_set() else None
 
     async def start(self) -> None:
         """Serve clients when this returns; raises StartFailed with everything stopped again."""
@@ -102,6 +124,7 @@ class Broker:
     async def stop(self) -> None:
         """Answer what was started, make everything durable, leave the clean-shutdown marker."""
         self.state = BrokerState.SHUTTING_DOWN
+        self.is_accepting = False
         await self._started.aclose()
         self.state = BrokerState.NOT_RUNNING
         _LOG.info("broker %d stopped", self.broker_id)
@@ -109,21 +132,53 @@ class Broker:
     async def _start(self) -> None:
         self.state = BrokerState.STARTING
         raise_open_file_limit()
+        self._start_metrics()
         self._start_scheduler()
         self._open_store()
         join = ClusterJoin(self._loop, self._store, os.urandom)
         await join.make_persistent_nodes()
         self.cluster_id = await join.cluster_id()
+        await self._load_dynamic_config()
         images = await self._load_tree()
         await self._open_logs(images)
         bound = self._bind()
         self._make_replicas(images)
         await self._make_names_durable()
         await self._become_controller(images)
+        self._maybe_start_groups()
         self._make_handlers()
         await self._register(join, bound)
         self._start_housekeeping()
         self._server.start_accepting()
+        self.is_accepting = True
+
+    def _start_metrics(self) -> None:
+        listen = self._config.get_optional_str("ottla.metrics.listen")
+        if listen is None:
+            return
+        from ottla.broker.metrics.broker_metrics import BrokerMetrics  # a broker without metrics pays nothing for them
+
+        self._metrics = BrokerMetrics(
+            self,
+            self._loop,
+            listen=listen,
+            health_timeout_ms=self._config.get_int("ottla.health.timeout.ms"),
+            with_partitions=self._config.get_bool("ottla.metrics.partitions"),
+        )
+        self._metrics.start()
+        self._started.callback(self._metrics.stop)
+
+    def _show_in_metrics(self) -> None:
+        """From here on a scrape finds every room."""
+        if self._metrics is not None:
+            self._metrics.sources.show(
+                server=self._server,
+                logs=self._log_manager,
+                replicas=self._replicas,
+                cache=self._cache,
+                wheel=self._timers.wheel,
+                coordinator=self._start_groups().coordinator,
+            )
 
     def _start_scheduler(self) -> None:
         self._timers = Timers(self._loop)
@@ -134,11 +189,19 @@ class Broker:
     def _open_store(self) -> None:
         path = self._config.coordination_path
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        self._store = EmbeddedStore(path, post=self._post)
+        self._store: Store = EmbeddedStore(path, post=self._post)
+        if self._metrics is not None:
+            self._store = self._metrics.measured_store(self._store)
         self._started.callback(self._store.close)
 
     def _post(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(callback)
+
+    async def _load_dynamic_config(self) -> None:
+        """From here on the config has what was changed while brokers ran."""
+        self._stored_configs = await read_broker_configs(self._loop, self._store, self.broker_id)
+        self._config = with_stored(self._config, self._stored_configs)
+        self._background.resize(self._config.get_int("background.threads"))
 
     async def _load_tree(self) -> dict[str, TopicImage]:
         images = await ask(self._loop, lambda on_loaded: TreeLoader(self._store, on_loaded).start())
@@ -156,45 +219,26 @@ class Broker:
             config.log_dirs,
             on_dir_failed=self._on_dir_failed,
             background=self._background,
+            call_soon=self._loop.call_soon,
             producer_expiration_ms=config.get_int("producer.id.expiration.ms"),
             open_files_max=config.get_int("ottla.segment.open.files.max"),
         )
         self._log_manager.open(MetaProperties(self.broker_id, self.cluster_id))
         self._started.push_async_callback(self._close_logs)
-        defaults = log_config_of(TopicConfig.parse({}, config))
-        configs = {name: log_config_of(TopicConfig.parse(image.configs, config)) for name, image in images.items()}
-
-        def load() -> list[str]:
-            threads = config.get_int("num.recovery.threads.per.data.dir") * len(config.log_dirs)
-            with ThreadPoolExecutor(threads, "ottla-recovery") as pool:
-                notes = self._log_manager.load(
-                    self._clock(), config_of=lambda topic: configs.get(topic, defaults), run_all=pool.map
-                )
-            self._flush_recovered()
-            return notes
-
-        notes = await self._loop.run_in_executor(None, load)
+        log_unusable_topic_configs(images.values(), config)
+        notes = await self._loop.run_in_executor(
+            None, load_logs, self._log_manager, images.values(), config, self._clock
+        )
         for note in notes:
             _LOG.warning("%s", note)
+        background: Background = self._background
         self._flusher = Flusher(
-            self._background,
+            background if self._metrics is None else self._metrics.measured_flushes(background),
             clock=self._clock,
             call_soon=self._loop.call_soon,
             on_flushed=self._on_flushed,
             on_failed=self._log_manager.fail_log,
         )
-
-    def _flush_recovered(self) -> None:
-        """What recovery kept may have been acknowledged and read: it has to count again before anybody asks."""
-        for log in self._log_manager.logs():
-            if log.unflushed_messages >= log.config.flush_messages:
-                try:
-                    job = log.start_flush()
-                    if job is not None:
-                        job.run()
-                        log.finish_flush(job, now_ms=self._clock())
-                except StorageError as error:
-                    self._log_manager.fail_log(log, error)
 
     async def _close_logs(self) -> None:
         """Wait for the fsyncs under way, then flush and close everything on a thread."""
@@ -203,7 +247,8 @@ class Broker:
 
     def _bind(self) -> tuple[Listener, ...]:
         limits = network_limits_of(self._config)
-        self._dispatcher = Dispatcher(self._clock)
+        metrics = self._metrics
+        self._dispatcher = Dispatcher(self._clock) if metrics is None else metrics.dispatcher(self._clock)
         self._server = Server(self._loop, self._dispatcher, limits, self._background.executor)
         self._started.push_async_callback(self._stop_server)
         bound = self._server.bind(self._config.listeners())
@@ -225,6 +270,7 @@ class Broker:
             produces=Purgatory(wheel),
             fetches=self._fetches,
             deletions=Purgatory(wheel),
+            topic_changes=Purgatory(wheel),
             now_ms=timers.now_ms,
             arm=timers.arm,
         )
@@ -275,60 +321,87 @@ class Broker:
         )
         for image in images.values():
             self._topics.put_loaded(image)
-        await self._finish_deletions()
+        await finish_deletions(self._loop, self._store, self._topics)
+        await self._make_configs_changeable()
 
-    async def _finish_deletions(self) -> None:
-        """Topics whose deletion a crash cut off."""
-        noted = await ask(self._loop, self._store.children, paths.DELETE_TOPICS)
-        for name in noted.children:
-            image = self._topics.images.get(name)
-            if image is not None:
-                fault = await ask(self._loop, self._topics.finish_deletion, image)
-                _LOG.info("topic %s: its deletion is finished%s", name, f" ({fault.message})" if fault else "")
-            else:
-                # A note that outlived its topic would take the next topic of that name away at the next start.
-                path = paths.delete_topic_path(name)
-                await ask(self._loop, self._store.delete, path, version=ANY_VERSION)
+    async def _make_configs_changeable(self) -> None:
+        effects = ConfigEffects(
+            self._topics,
+            self._local_topics,
+            self._log_manager,
+            resize_threads=self._background.resize,
+            update_connection_limits=self._server.update_connection_limits,
+        )
+        self._current_config = CurrentConfig(self._config)
+        self._current_config.add_listener(effects.apply)
+        nodes = ConfigNodes(self._store, self._clock)
+        await ask(self._loop, lambda on_done: nodes.load_notes(lambda: on_done(None)))
+        self._configs = Configs(
+            nodes,
+            self._topics,
+            self._current_config,
+            self._local_topics,
+            broker_id=self.broker_id,
+            stored=self._stored_configs,
+        )
+
+    def _maybe_start_groups(self) -> None:
+        """A broker that never had a group starts without; the first request of one makes up for it."""
+        if OFFSETS_TOPIC in self._cache.topics:
+            self._start_groups()
+
+    def _start_groups(self) -> "GroupCoordination":
+        """Loads in the background what there is; groups whose share is not loaded yet are told to come again."""
+        if self._groups is not None:
+            return self._groups
+        from ottla.broker.group_coordination import make_group_coordination
+
+        groups = self._groups = make_group_coordination(
+            self._config,
+            replicas=self._replicas,
+            log_manager=self._log_manager,
+            flusher=self._flusher,
+            cache=self._cache,
+            topics=self._topics,
+            background=self._background,
+            clock=self._clock,
+            timers=self._timers,
+            call_soon=self._loop.call_soon,
+            random_bytes=os.urandom,
+        )
+        # Whoever waits for a group is answered before the server waits for its answers to be sent.
+        self._started.callback(groups.coordinator.stop)
+        self._local_topics.on_topic_deleted.append(groups.offsets_topic.on_topic_deleted)
+        groups.offsets_topic.maybe_start()
+        expiry_interval_ms = self._config.get_int("offsets.retention.check.interval.ms")
+        self._started.callback(self._timers.every(expiry_interval_ms, groups.coordinator.expire).stop)
+        return groups
 
     def _make_handlers(self) -> None:
+        self._show_in_metrics()
         serve_all(
             self._dispatcher,
             config=self._config,
             replicas=self._replicas,
             cache=self._cache,
             topics=self._topics,
+            groups=self._start_groups,
+            log_manager=self._log_manager,
             producer_ids=ProducerIds(self._store, self.broker_id),
             background=self._background,
             clock=self._clock,
             random=SystemRandom(),
+            metrics=None if self._metrics is None else self._metrics.sources,
+            configs=self._configs,
+            current=self._current_config,
         )
 
     async def _register(self, join: ClusterJoin, bound: tuple[Listener, ...]) -> None:
-        endpoints = self._advertised(bound)
-        for_brokers = self._config.inter_broker_listener_name()
-        between = next((entry for entry in endpoints if entry.listener_name == for_brokers), endpoints[0])
+        endpoints = advertised_endpoints(self._config, bound)
         self._cache.put_brokers([BrokerInfo(self.broker_id, endpoints, self._config.get_optional_str("broker.rack"))])
-        await join.register(
-            self.broker_id,
-            paths.BrokerRegistration(
-                endpoints=tuple(f"{entry.listener_name}://{entry.host}:{entry.port}" for entry in endpoints),
-                listener_security_protocol_map={listener.name: listener.security_protocol for listener in bound},
-                timestamp_ms=self._clock(),
-                rack=self._config.get_optional_str("broker.rack"),
-                host=between.host,
-                port=between.port,
-            ),
-        )
+        await join.register(self.broker_id, registration_of(self._config, bound, endpoints, self._clock()))
         is_controller = self._cache.controller_id == self.broker_id
         self.state = BrokerState.RUNNING_AS_CONTROLLER if is_controller else BrokerState.RUNNING
-
-    def _advertised(self, bound: tuple[Listener, ...]) -> tuple[BrokerEndpoint, ...]:
-        """What clients are told, with the ports that the kernel chose."""
-        ports = {listener.name: listener.port for listener in bound}
-        return tuple(
-            BrokerEndpoint(listener.name, listener.host or socket.gethostname(), listener.port or ports[listener.name])
-            for listener in self._config.advertised_listeners()
-        )
 
     def _start_housekeeping(self) -> None:
         housekeeping = Housekeeping(
@@ -351,6 +424,9 @@ class Broker:
         _LOG.error("log directory %s is offline with %d partitions: %s", directory, len(partitions), reason)
         if self._waiting is not None:  # before there are replicas, none is served from that directory
             self._replicas.take_offline(partitions)
+        if self._groups is not None:
+            # Not at once: it may be one of their own appends that failed, and they are in the middle of it.
+            self._loop.call_soon(self._groups.take_offline, partitions)
         if not self._log_manager.online_directories:
             _LOG.critical("no log directory is left; the broker stops")
             self.failed.set()

@@ -1,7 +1,7 @@
 """Makes the controller's decisions about topics real on this broker: logs, partitions, the metadata cache."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ottla.broker.log_settings import log_config_of
 from ottla.broker.metadata_cache import MetadataCache
@@ -13,6 +13,7 @@ from ottla.core.types import BrokerId, Offset, TopicPartition
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.storage.log import Log
+from ottla.storage.log_config import LogConfig
 from ottla.storage.log_manager import LogManager
 
 _LOG = logging.getLogger("ottla.topics")
@@ -39,46 +40,88 @@ class LocalTopics:
         self._broker_id = broker_id
         self._clock = clock
         self._forget_log = forget_log
+        self._default_log_config: LogConfig | None = None
+        # Partitions whose folders are being made durable, by topic: clients don't see them yet.
+        self._being_made: dict[str, set[int]] = {}
+        # Called with the name of each topic that is deleted, when clients no longer see it and before its files go.
+        self.on_topic_deleted: list[Callable[[str], None]] = []
 
     def apply_topic(self, image: TopicImage, on_applied: Callable[[], None]) -> None:
         """A new topic: make what this broker holds of it, durably, then let clients see it."""
-        mine = self._partitions_here(image)
+        self.apply_partitions(image, list(image.partitions), on_applied)
+
+    def apply_partitions(self, image: TopicImage, added: Sequence[int], on_applied: Callable[[], None]) -> None:
+        """The same for the partitions that a topic got; those that it had are left alone."""
+        mine = self._partitions_here(image, added)
         self._make_missing_logs(mine, image, is_new=True)
+        being_made = self._being_made.setdefault(image.name, set())
+        being_made.update(added)
 
         def on_durable() -> None:
-            self._serve(mine, image, {})
+            # A deletion that overtook this has taken the set away, and the logs with it.
+            if self._being_made.get(image.name) is being_made:
+                being_made.difference_update(added)
+                if not being_made:
+                    del self._being_made[image.name]
+                self._serve(mine, self._grown(image, added), {})
             on_applied()
 
         self._log_manager.make_names_durable(on_durable)
+
+    def _grown(self, image: TopicImage, added: Sequence[int]) -> TopicImage:
+        """What clients see of the topic now, with the added partitions: the rest of `image` may be out of date."""
+        seen = self._cache.topics.get(image.name)
+        if seen is None:
+            return image
+        return seen._replace(partitions={**seen.partitions, **{index: image.partitions[index] for index in added}})
 
     def apply_loaded(self, image: TopicImage, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         """A topic that was there before the start: its logs are loaded, a missing one is made.
 
         Not while a log directory is offline: the log may be in there, and an empty one in its place would hide that.
         """
-        mine = self._partitions_here(image)
+        mine = self._partitions_here(image, image.partitions)
         self._make_missing_logs(mine, image, is_new=False)
         self._serve(mine, image, high_watermarks)
+
+    def apply_config(self, image: TopicImage) -> None:
+        """A topic's config has changed: its logs go by it from now on."""
+        self._log_manager.update_config(image.name, self._log_config_of(image))
+        seen = self._cache.topics.get(image.name)
+        if seen is not None:  # else it is not visible yet, or no longer; new partitions become so on their own
+            self._cache.put_topic(seen._replace(configs=image.configs))
+
+    def use_config(self, config: BrokerConfig, images: Iterable[TopicImage]) -> None:
+        """The broker's config has changed, and with it that of every topic that does not have its own."""
+        self._config = config
+        self._default_log_config = None
+        self._log_manager.update_configs({image.name: self._log_config_of(image) for image in images})
 
     def remove_topic(self, name: str, on_removed: Callable[[], None]) -> None:
         """Hide the topic from clients, then put its files out of the way."""
         image = self._cache.topics.get(name)
         self._cache.remove_topic(name)
-        if image is not None:
-            removed = [TopicPartition(name, index) for index in image.partitions]
-            for topic_partition in removed:
-                partition = self._replicas.remove(topic_partition)
-                if partition is not None:
-                    self._forget_log(partition.log)
-            self._log_manager.delete_logs(removed, self._clock())
+        indexes = self._being_made.pop(name, set()).union(() if image is None else image.partitions)
+        removed = [TopicPartition(name, index) for index in sorted(indexes)]
+        for topic_partition in removed:
+            partition = self._replicas.remove(topic_partition)
+            if partition is not None:
+                self._forget_log(partition.log)
+        for on_topic_deleted in self.on_topic_deleted:
+            on_topic_deleted(name)
+        self._log_manager.delete_logs(removed, self._clock())
         self._log_manager.make_names_durable(on_removed)
 
-    def _partitions_here(self, image: TopicImage) -> list[TopicPartition]:
-        return [
-            TopicPartition(image.name, index)
-            for index, state in image.partitions.items()
-            if self._broker_id in state.replicas
-        ]
+    def _log_config_of(self, image: TopicImage) -> LogConfig:
+        if image.configs:
+            return log_config_of(TopicConfig.of_stored(image.configs, self._config)[0])
+        if self._default_log_config is None:  # most topics have no config of their own
+            self._default_log_config = log_config_of(TopicConfig({}, self._config))
+        return self._default_log_config
+
+    def _partitions_here(self, image: TopicImage, indexes: Iterable[int]) -> list[TopicPartition]:
+        partitions = image.partitions
+        return [TopicPartition(image.name, index) for index in indexes if self._broker_id in partitions[index].replicas]
 
     def _serve(
         self, mine: list[TopicPartition], image: TopicImage, high_watermarks: Mapping[TopicPartition, Offset]
@@ -117,9 +160,8 @@ class LocalTopics:
                 self._log_manager.delete_log(topic_partition, self._clock())
                 missing.append(topic_partition)
         if missing:
-            config = log_config_of(TopicConfig.parse(image.configs, self._config))
             try:
-                self._log_manager.create_logs(missing, image.topic_id, config, self._clock())
+                self._log_manager.create_logs(missing, image.topic_id, self._log_config_of(image), self._clock())
             except StorageError as error:
                 # The directory is offline by now: the partitions are served with error 56.
                 _LOG.error("topic %s: %s", image.name, error)

@@ -6,8 +6,9 @@ Written by the controller's decisions as they are applied, read by handlers; eve
 from collections.abc import Iterable
 
 from ottla.coordination.paths import NO_TOPIC_ID
-from ottla.core.cluster import BrokerInfo, TopicImage
+from ottla.core.cluster import BrokerEndpoint, BrokerInfo, TopicImage
 from ottla.core.types import BrokerId
+from ottla.protocol.message import EncodedStruct
 
 
 class MetadataCache:
@@ -19,12 +20,24 @@ class MetadataCache:
         self.brokers: dict[BrokerId, BrokerInfo] = {}
         self.topics: dict[str, TopicImage] = {}
         self._names_by_id: dict[bytes, str] = {}
+        self._encoded: dict[tuple[int, ...], dict[str, EncodedStruct]] = {}
+
+    def encoded_topics(self, *form: int) -> dict[str, EncodedStruct]:
+        """Where a handler keeps topics in the form of its answers (API key, version, ...), by name.
+
+        An entry is gone when its topic changes, all of them when the brokers do.
+        """
+        encoded = self._encoded.get(form)
+        if encoded is None:
+            encoded = self._encoded[form] = {}
+        return encoded
 
     def put_topic(self, image: TopicImage) -> None:
         """Add a topic or replace what is known of it."""
         replaced = self.topics.get(image.name)
         if replaced is not None:
             self._names_by_id.pop(replaced.topic_id, None)
+            self._forget_encoded(image.name)
         self.topics[image.name] = image
         if image.topic_id != NO_TOPIC_ID:  # an older Kafka made it, which had no ids
             self._names_by_id[image.topic_id] = image.name
@@ -33,10 +46,21 @@ class MetadataCache:
         image = self.topics.pop(name, None)
         if image is not None:
             self._names_by_id.pop(image.topic_id, None)
+            self._forget_encoded(name)
+
+    def _forget_encoded(self, name: str) -> None:
+        for encoded in self._encoded.values():
+            encoded.pop(name, None)
 
     def name_of(self, topic_id: bytes) -> str | None:
         return self._names_by_id.get(topic_id)
 
+    def brokers_on(self, listener_name: str) -> list[tuple[BrokerInfo, BrokerEndpoint]]:
+        """The live brokers that clients of this listener can reach, and where."""
+        found = ((broker, broker.endpoint_for(listener_name)) for broker in self.brokers.values())
+        return [(broker, endpoint) for broker, endpoint in found if endpoint is not None]
+
     def put_brokers(self, brokers: Iterable[BrokerInfo]) -> None:
         """Replace the set of live brokers."""
         self.brokers = {broker.broker_id: broker for broker in brokers}
+        self._encoded.clear()

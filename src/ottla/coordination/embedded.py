@@ -81,6 +81,7 @@ class EmbeddedStore:
         self._session_id = self._tree.session_id + 1  # the thread begins it before the first operation
         self._listeners: list[SessionListener] = []
         self._is_closed = False
+        self._gathered: list[_Call] = []  # called in this turn of the loop
         # Owned by the thread.
         self._watches = WatchTable()
         self._live_session_id = 0
@@ -129,12 +130,14 @@ class EmbeddedStore:
 
     def expire_session(self) -> None:
         """Lose the session, as a broker does that ZooKeeper hasn't heard for too long; for tests and simulations."""
+        self._hand_over()
         self._queue.put(_Expire())
 
     def close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
+        self._hand_over()
         self._queue.put(_Close())
         self._thread.join()
 
@@ -145,10 +148,21 @@ class EmbeddedStore:
     def _submit(self, call: _Call) -> None:
         if self._is_closed:
             self._post(partial(call.on_done, Result(Code.SESSION_EXPIRED, call.path, detail="the store is closed")))
-        elif self._queue.qsize() >= QUEUED_CALLS_MAX:
+        elif self._queue.qsize() + len(self._gathered) >= QUEUED_CALLS_MAX:
             detail = f"{QUEUED_CALLS_MAX} operations are already waiting"
             self._post(partial(call.on_done, Result(Code.CONNECTION_LOST, call.path, detail=detail)))
         else:
+            if not self._gathered:
+                self._post(self._hand_over)
+            self._gathered.append(call)
+
+    def _hand_over(self) -> None:
+        """Give the thread all that this turn of the loop has called, so that it becomes one transaction.
+
+        Handed over one by one, the first would be committed alone, and thread and loop would take turns at every call.
+        """
+        gathered, self._gathered = self._gathered, []
+        for call in gathered:
             self._queue.put(call)
 
     # Everything below runs on the thread, except the two that are posted: _tell and _report_death.

@@ -7,6 +7,7 @@ Every operation checks first and writes then, so one that is refused has changed
 import sqlite3
 from typing import NamedTuple
 
+from ottla.coordination.embedded_batches import write_all
 from ottla.coordination.store import (
     ANY_VERSION,
     NO_OWNER,
@@ -134,6 +135,13 @@ class EmbeddedTree:
         changes_before = len(self.changes)
         connection.execute("SAVEPOINT multi")
         self.zxid += 1
+        at_once = write_all(connection, writes, zxid=self.zxid, now_ms=self.now_ms)
+        if at_once is not None:
+            connection.execute("RELEASE multi")
+            kind = WatchKind.CREATED if isinstance(writes[0], Create) else WatchKind.DELETED
+            self.changes += [WatchEvent(kind, operation.path) for operation in writes]
+            return Result(Code.OK, "", results=tuple(at_once))
+        connection.execute("ROLLBACK TO multi")
         results: list[Result] = []
         for index, operation in enumerate(writes):
             result = self._apply(operation)

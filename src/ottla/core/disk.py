@@ -17,6 +17,13 @@ class DirEntry(NamedTuple):
     size_bytes: int
 
 
+class VolumeSpace(NamedTuple):
+    """How large the volume is that a path lies on, and how much of it we may still use."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class ReadFile(Protocol):
     """An open file that is read at any position.
 
@@ -78,6 +85,10 @@ class Disk(Protocol):
 
     def fsync_dir(self, path: str) -> None:
         """Make names (created, renamed, removed) durable."""
+        ...
+
+    def volume_space(self, path: str) -> VolumeSpace:
+        """May block as long as the volume does."""
         ...
 
 

@@ -11,7 +11,7 @@ from ottla.core.errors import ProtocolViolation
 from ottla.core.types import Buffer
 from ottla.protocol.compiler import compile_decoder, compile_encoder
 from ottla.protocol.frames import finish_frame, has_flexible_response_header, start_request, start_response
-from ottla.protocol.message import ApiMessage, VersionedMessage
+from ottla.protocol.message import ApiMessage, EncodedStruct, Message, VersionedMessage
 from ottla.protocol.primitives import MAX_ELEMENTS, Reader
 
 M = TypeVar("M", bound=VersionedMessage)
@@ -19,6 +19,7 @@ ResponseT = TypeVar("ResponseT", bound=ApiMessage)
 
 _decoders: dict[tuple[type[VersionedMessage], int], Callable[[Reader], Any]] = {}
 _encoders: dict[tuple[type[VersionedMessage], int], Callable[[bytearray, Any], None]] = {}
+_struct_encoders: dict[tuple[type[Message], int], Callable[[bytearray, Any], None]] = {}
 
 
 def decode(message_class: type[M], version: int, source: Reader | Buffer) -> M:
@@ -52,6 +53,19 @@ def encode_into(out: bytearray, message: VersionedMessage, version: int) -> None
         encoder = compile_encoder(message_class, version, is_flexible=version >= message_class.FLEXIBLE_SINCE)
         _encoders[message_class, version] = encoder
     encoder(out, message)
+
+
+def encode_struct(struct: Message, version: int, *, within: type[VersionedMessage]) -> EncodedStruct:
+    """The bytes of a struct as that version of the message `within` has it in an array."""
+    struct_class = type(struct)
+    is_flexible = version >= within.FLEXIBLE_SINCE
+    encoder = _struct_encoders.get((struct_class, version))
+    if encoder is None:
+        encoder = compile_encoder(struct_class, version, is_flexible=is_flexible)
+        _struct_encoders[struct_class, version] = encoder
+    out = bytearray()
+    encoder(out, struct)
+    return EncodedStruct(bytes(out), error_code=getattr(struct, "error_code", 0))
 
 
 def encode_request(message: ApiMessage, version: int, correlation_id: int, client_id: str | None) -> bytes:

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Any, Final
 
 from ottla.protocol import primitives
-from ottla.protocol.message import Field, Message
+from ottla.protocol.message import EncodedStruct, Field, Message
 from ottla.protocol.primitives import Reader
 
 # Codes of the struct module and sizes. A uuid is its 16 bytes.
@@ -207,7 +207,15 @@ def _encode_array(field: Field, version: int, source: _Source, out: str) -> list
     count = f"{_writer(compact + 'count', source)}({out}, len({value}))"
     if element == "struct":
         encoder = source.name("encode", _struct_encoder(field, version, source))
-        return [count, f"for element in {value}:", f"    {encoder}({out}, element)"]
+        encoded = source.name("encoded", EncodedStruct)
+        return [
+            count,
+            f"for element in {value}:",
+            f"    if element.__class__ is {encoded}:",
+            f"        {out} += element.data",
+            "    else:",
+            f"        {encoder}({out}, element)",
+        ]
     if element in _FIXED:
         pack = source.name("pack", Struct(">" + _FIXED[element][0]).pack)
         return [count, f"for element in {value}:", f"    {out} += {pack}(element)"]

@@ -62,6 +62,19 @@ class Message:
         return f"{type(self).__name__}({values})"
 
 
+class EncodedStruct(Message):
+    """A struct whose bytes are known: stands in an array of structs, for what is sent often and changes seldom.
+
+    The bytes must be of the version in which the message around them is encoded (`codec.encode_struct`).
+    """
+
+    __slots__ = ("data", "error_code")
+
+    def __init__(self, data: bytes, *, error_code: int = 0) -> None:
+        self.data = data
+        self.error_code = error_code  # of the struct, for those who look at a response before it goes
+
+
 class VersionedMessage(Message):
     """A message that stands alone: its version is known from outside of its bytes."""
 

@@ -22,7 +22,7 @@ _STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 class Waiting:
     """The purgatories of one broker and the clock that their timeouts run on."""
 
-    __slots__ = ("_arm", "_now_ms", "deletions", "fetches", "produces")
+    __slots__ = ("_arm", "_now_ms", "deletions", "fetches", "produces", "topic_changes")
 
     def __init__(
         self,
@@ -30,12 +30,14 @@ class Waiting:
         produces: Purgatory,
         fetches: Purgatory,
         deletions: Purgatory,
+        topic_changes: Purgatory,
         now_ms: Callable[[], int],
         arm: Callable[[], None],
     ) -> None:
         self.produces = produces
         self.fetches = fetches
         self.deletions = deletions
+        self.topic_changes = topic_changes
         self._now_ms = now_ms
         self._arm = arm
 
@@ -74,6 +76,11 @@ class Replicas:
         self._request_flush = request_flush
         self.partitions: dict[tuple[str, int], Partition] = {}
         self._unavailable: set[tuple[str, int]] = set()  # their directory failed before their logs could be loaded
+
+    @property
+    def unavailable_count(self) -> int:
+        """Partitions of this broker that it can't serve since its start."""
+        return len(self._unavailable)
 
     def find(self, topic: str, index: int) -> Partition | ErrorCode:
         """The partition, if this broker leads it and its disk works."""

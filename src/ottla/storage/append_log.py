@@ -59,6 +59,7 @@ class AppendLog:
         "directory",
         "last_flush_ms",
         "leader_epochs",
+        "loaded_end_offset",
         "log_end_offset",
         "log_start_offset",
         "name",
@@ -86,7 +87,7 @@ class AppendLog:
         self.producer_state = producer_state
         self.leader_epochs = leader_epochs
         self.log_start_offset = log_start_offset
-        self.log_end_offset = log_end_offset
+        self.log_end_offset = self.loaded_end_offset = log_end_offset
         self.recovery_point = recovery_point  # everything below it is durable
         self.recovery = recovery
         self.last_flush_ms = now_ms
@@ -350,6 +351,11 @@ class AppendLog:
             return CORRUPT
         except OSError as error:
             raise StorageError(f"{self.name}: read at {offset} failed: {error}") from error
+
+    def next_segment_offset(self, offset: Offset) -> Offset:
+        """Where the segment after that of `offset` begins; the log's end for the last one."""
+        following = self._segments.base_offset_above(offset)
+        return self.log_end_offset if following is None else following
 
     def offset_for_timestamp(self, timestamp_ms: TimestampMs) -> TimestampOffset | None:
         """The first record with a timestamp of at least `timestamp_ms`; looks into a batch, so may decompress one."""

@@ -48,12 +48,14 @@ def load_log(
     was_clean: bool,
     now_ms: TimestampMs,
     producer_expiration_ms: int = _ONE_DAY_MS,
+    is_new: bool = False,
 ) -> Log:
     """The log in `directory`, which is made when it is missing; `log.recovery` says what had to be mended.
 
-    May run on a thread, one log at a time. StorageError: the disk fails.
+    `is_new`: the folder was just made, and has no segment. May run on a thread, one log at a time. StorageError: the
+    disk fails.
     """
-    loading = _Loading(open_files, directory, config, now_ms=now_ms)
+    loading = _Loading(open_files, directory, config, now_ms=now_ms, is_new=is_new)
     try:
         return loading.run(
             recovery_point=recovery_point,
@@ -68,12 +70,15 @@ def load_log(
 class _Loading:
     """One load, step by step; thrown away afterwards."""
 
-    def __init__(self, open_files: OpenFiles, directory: str, config: LogConfig, *, now_ms: TimestampMs) -> None:
+    def __init__(
+        self, open_files: OpenFiles, directory: str, config: LogConfig, *, now_ms: TimestampMs, is_new: bool
+    ) -> None:
         self.open_files = open_files
         self.disk = open_files.disk
         self.directory = directory
         self.config = config
         self.now_ms = now_ms
+        self.is_new = is_new
         self.report = RecoveryReport()
         self.sizes: dict[Offset, dict[str, int]] = {}  # base offset -> suffix -> bytes
         self.snapshot_offsets: list[Offset] = []
@@ -85,7 +90,8 @@ class _Loading:
     def run(
         self, *, recovery_point: Offset, log_start_offset: Offset, was_clean: bool, producer_expiration_ms: int
     ) -> Log:
-        self._take_names(self._list_in_order())
+        if not self.is_new:
+            self._take_names(self._list_in_order())
         self._make_segments()
         leader_epochs = self._load_leader_epochs()
         log_start_offset = max(log_start_offset, self.segments[0].base_offset if self.segments else 0)

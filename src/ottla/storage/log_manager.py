@@ -4,14 +4,14 @@ A directory that fails goes offline with its logs and stays so until the broker 
 Owned by the event loop; what blocks goes to the background where one is given. It decides nothing about replication.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import urandom
 from os.path import dirname
 from zlib import crc32
 
 from ottla.core.clock import Background
-from ottla.core.disk import Disk
+from ottla.core.disk import Disk, VolumeSpace
 from ottla.core.errors import StorageError
 from ottla.core.types import Offset, TimestampMs, TopicPartition
 from ottla.storage.checkpointed_logs import CheckpointedLogs
@@ -30,6 +30,7 @@ from ottla.storage.log_dirs import (
 from ottla.storage.log_loading import load_log
 from ottla.storage.logs_by_dir import directory_of
 from ottla.storage.meta_properties import MetaProperties, claim_log_dir
+from ottla.storage.name_syncs import NameSyncs, at_once
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.partition_metadata import PARTITION_METADATA_FILE, read_topic_id, sync_topic_ids, write_topic_id
 
@@ -53,6 +54,7 @@ class LogManager(CheckpointedLogs):
         background: Background | None = None,
         producer_expiration_ms: int = _ONE_DAY_MS,
         open_files_max: int = 2000,
+        call_soon: Callable[[Callable[[], None]], object] = at_once,
     ) -> None:
         super().__init__(disk, directories, on_dir_failed=on_dir_failed, background=background)
         self._producer_expiration_ms = producer_expiration_ms
@@ -60,7 +62,7 @@ class LogManager(CheckpointedLogs):
         self._lanes = [OpenFiles(disk, files_max=open_files_max // _LANES) for _ in range(_LANES)]
         self._removal = DelayedRemoval()
         self._unsynced_topic_ids: dict[str, list[str]] = {}  # by directory: folders with a new file
-        self._with_new_names: set[str] = set()  # directories in which folders were made or renamed
+        self._name_syncs = NameSyncs(self._sync_names, call_soon=call_soon)
 
     # Starting
 
@@ -161,27 +163,19 @@ class LogManager(CheckpointedLogs):
         for topic_partition in topic_partitions:
             assert topic_partition not in self._logs, f"{topic_partition} exists"
             directory, log = self._create_anywhere(topic_partition, topic_id, config, now_ms)
-            self._with_new_names.add(directory)
+            self._name_syncs.note_change(directory)
             logs.append(log)
         return logs
 
     def make_names_durable(self, on_done: Callable[[], None]) -> None:
         """Fsync the directories with new or renamed folders, in the background; one that fails goes offline."""
-        directories = [directory for directory in self._with_new_names if directory in self._online]
-        self._with_new_names.clear()
-        left = len(directories)
-        if not left:
+        self._name_syncs.when_durable(on_done)
+
+    def _sync_names(self, directory: str, on_done: Callable[[], None]) -> None:
+        if directory in self._online:
+            self._run(directory, partial(self._disk.fsync_dir, directory), on_done)
+        else:
             on_done()
-            return
-
-        def after() -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                on_done()
-
-        for directory in directories:
-            self._run(directory, partial(self._disk.fsync_dir, directory), after)
 
     def _create_anywhere(
         self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: TimestampMs
@@ -190,6 +184,7 @@ class LogManager(CheckpointedLogs):
             directory = min(self._online, key=lambda path: len(self._online[path]))
             path = f"{directory}/{topic_partition}"
             try:
+                is_new = not self._disk.exists(path)
                 self._disk.make_dirs(path)
                 self._write_topic_id(path, topic_id)
                 log = load_log(
@@ -201,6 +196,7 @@ class LogManager(CheckpointedLogs):
                     was_clean=False,
                     now_ms=now_ms,
                     producer_expiration_ms=self._producer_expiration_ms,
+                    is_new=is_new,
                 )
             except (OSError, StorageError) as error:
                 self.fail_dir(directory, f"{topic_partition}: {error}")
@@ -237,8 +233,13 @@ class LogManager(CheckpointedLogs):
 
     def update_config(self, topic: str, config: LogConfig) -> None:
         """A topic's configuration changed."""
+        self.update_configs({topic: config})
+
+    def update_configs(self, configs: Mapping[str, LogConfig]) -> None:
+        """The configurations of these topics may have changed."""
         for topic_partition, log in self._logs.items():
-            if topic_partition.topic == topic:
+            config = configs.get(topic_partition.topic)
+            if config is not None and config != log.config:  # what others remember of an equal one stays good
                 log.set_config(config)
 
     def set_producer_expiration_ms(self, expiration_ms: int) -> None:
@@ -274,14 +275,14 @@ class LogManager(CheckpointedLogs):
             except OSError as error:
                 self.fail_dir(directory, f"{topic_partition}: {error}")
                 continue
-            self._with_new_names.add(directory)
+            self._name_syncs.note_change(directory)
             self._removal.add(doomed, directory=directory, due_ms=now_ms + log.config.file_delete_delay_ms)
 
     def _forget_open_files(self, topic_partition: TopicPartition, log: Log) -> None:
         # A topic that is made again under the same name must not meet the descriptors of the old one.
         open_files = self._lanes[self._lane_number(topic_partition)]
-        for entry in self._disk.list(log.directory):
-            open_files.forget(f"{log.directory}/{entry.name}")
+        for path in log.segment_paths():
+            open_files.forget(path)
 
     def truncate_log(self, log: Log, offset: Offset, now_ms: TimestampMs) -> None:
         """Drop a log's batches from `offset` on, for a follower whose leader has others. StorageError: the disk fails.
@@ -332,6 +333,10 @@ class LogManager(CheckpointedLogs):
             if folders:
                 self._run(directory, partial(sync_topic_ids, self._disk, folders))
         super().checkpoint_recovery_points()
+
+    def volume_space(self, directory: str) -> VolumeSpace:
+        """May block: for a thread."""
+        return self._disk.volume_space(directory)
 
     # Stopping
 

@@ -1,6 +1,6 @@
 """What a log answers: to an append, to a read, to a question for a time, and after its recovery."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ottla.core.disk import FileSlice
 from ottla.core.errors import ErrorCode
@@ -61,3 +61,7 @@ def refused(
 ) -> AppendInfo:
     """The answer to an append that did not happen."""
     return AppendInfo(-1, -1, NO_TIMESTAMP_MS, log_start_offset, error_code, message, record_indexes)
+
+
+# Log end offset, log start offset, size in bytes, segments; messages and bytes appended since it was loaded.
+LogFigures: TypeAlias = tuple[Offset, Offset, int, int, int, int]

@@ -37,6 +37,10 @@ class LogsByDir:
     def logs(self) -> list[Log]:
         return list(self._logs.values())
 
+    def logs_in(self, directory: str) -> list[tuple[TopicPartition, Log]]:
+        """The logs of a directory that works."""
+        return [(topic_partition, self._logs[topic_partition]) for topic_partition in self._online[directory]]
+
     @property
     def online_directories(self) -> list[str]:
         return list(self._online)

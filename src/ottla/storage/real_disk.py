@@ -9,7 +9,7 @@ import errno
 import os
 from threading import Lock
 
-from ottla.core.disk import AppendFile, DirEntry, ReadFile
+from ottla.core.disk import AppendFile, DirEntry, ReadFile, VolumeSpace
 from ottla.core.types import Buffer
 
 _APPEND_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -226,3 +226,7 @@ class RealDisk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def volume_space(self, path: str) -> VolumeSpace:
+        stat = os.statvfs(path)
+        return VolumeSpace(stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize)

@@ -22,6 +22,7 @@ class SegmentList:
         "_base_offsets",
         "_open_files",
         "active",
+        "bytes_not_appended",
         "config",
         "directory",
         "names_changed",
@@ -49,6 +50,8 @@ class SegmentList:
         self.names_changed = names_changed  # files were made or renamed since the last fsync of the folder
         self._open_files = open_files
         self._base_offsets = [segment.base_offset for segment in segments]
+        # Loaded, less what was dropped since: so the size tells what was appended, and no append has to count.
+        self.bytes_not_appended = self.size_bytes
 
     def __len__(self) -> int:
         return len(self.segments)
@@ -105,6 +108,11 @@ class SegmentList:
         self.active = segment
 
     # Reading
+
+    def base_offset_above(self, offset: Offset) -> Offset | None:
+        """Of the first segment that begins after `offset`; None when there is none."""
+        index = bisect_right(self._base_offsets, offset)
+        return self._base_offsets[index] if index < len(self._base_offsets) else None
 
     def read(
         self, offset: Offset, *, max_bytes: int, max_offset: Offset, log_end_offset: Offset, at_least_one: bool
@@ -180,7 +188,9 @@ class SegmentList:
         while len(self.segments) > 1 and self.active.base_offset > offset:
             removed += self._drop_last()
         cut_offset = self.active.truncate_to(offset)
+        size_before = self.size_bytes
         self.size_bytes = sum(segment.size_bytes for segment in self.segments)
+        self.bytes_not_appended -= size_before - self.size_bytes
         return (offset if cut_offset is None else min(cut_offset, offset)), removed
 
     def _drop_last(self) -> list[str]:
@@ -203,6 +213,7 @@ class SegmentList:
         self.segments.clear()
         self._base_offsets.clear()
         self.unsynced.clear()
+        self.bytes_not_appended -= self.size_bytes
         self.size_bytes = 0
         self._add(segment)
         return removed
@@ -215,6 +226,7 @@ class SegmentList:
             self.names_changed = True
             removed += segment.rename_to_deleted()
             self.size_bytes -= segment.size_bytes
+            self.bytes_not_appended -= segment.size_bytes
             del self.segments[0], self._base_offsets[0]
             if segment in self.unsynced:
                 self.unsynced.remove(segment)

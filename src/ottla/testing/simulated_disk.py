@@ -8,7 +8,7 @@ import errno
 import os
 from random import Random
 
-from ottla.core.disk import AppendFile, DirEntry, ReadFile
+from ottla.core.disk import AppendFile, DirEntry, ReadFile, VolumeSpace
 from ottla.core.types import Buffer
 
 _SECTOR_BYTES = 512
@@ -16,6 +16,9 @@ _SECTOR_BYTES = 512
 
 class SimulatedCrash(Exception):
     """The power is gone: every operation on this disk fails until the test takes `crash()`'s new disk."""
+
+
+_VOLUME_BYTES = 1 << 40
 
 
 class _File:
@@ -326,6 +329,10 @@ class SimulatedDisk:
                 self.remove(child_path)
         parent, own_name = self._parent(path)
         self._change([(parent, own_name, None)])
+
+    def volume_space(self, path: str) -> VolumeSpace:
+        self.begin("volume_space", path)
+        return VolumeSpace(_VOLUME_BYTES, _VOLUME_BYTES if self._space_left is None else self._space_left)
 
     def fsync_dir(self, path: str) -> None:
         """Make names (created, renamed, removed) durable."""

@@ -1,14 +1,19 @@
 """CreateTopics 2-7: new topics by counts, by an assignment of replicas, with configs, or only validated."""
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 
 from ottla.broker.api import Reply, RequestContext
-from ottla.controller.topics import NewTopic, TopicFault, Topics
+from ottla.broker.topic_changes import TIMED_OUT, TIMED_OUT_MESSAGE, TopicChanges
+from ottla.controller.topic_faults import TopicFault
+from ottla.controller.topics import NewTopic, Topics
 from ottla.core.cluster import TopicImage
 from ottla.core.config.config import TopicConfig
 from ottla.core.config.definition import DynamicMode
 from ottla.core.errors import ErrorCode
+from ottla.protocol.codec import encode_struct
+from ottla.protocol.message import EncodedStruct
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -16,11 +21,13 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from ottla.replication.replicas import Waiting
 
 
 class CreateTopicsHandler:
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, waiting: Waiting) -> None:
         self._topics = topics
+        self._waiting = waiting
 
     def handle(self, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse | Reply:
         names = [topic.name for topic in request.topics]
@@ -43,28 +50,49 @@ class CreateTopicsHandler:
         if not todo:
             return CreateTopicsResponse(topics=[results[name] for name in times])
         reply = context.defer()
+        describe = _Describing(self._topics.config_of, context.version)
+
+        def send() -> None:
+            ordered = [results.get(name) or _refused(name, TIMED_OUT, TIMED_OUT_MESSAGE) for name in times]
+            reply.send(CreateTopicsResponse(topics=ordered))
 
         def on_created(name: str, outcome: TopicImage | TopicFault) -> None:
-            results[name] = self._result(name, outcome)
-            if len(results) == len(times):
-                ordered = [results[name] for name in times]
-                reply.send(CreateTopicsResponse(topics=ordered))
+            if isinstance(outcome, TopicFault):
+                results[name] = _refused(name, outcome.error_code, outcome.message)
+            else:
+                results[name] = describe.result_of(outcome)
+            changes.settle()
 
+        changes = TopicChanges(len(todo), send)
         for topic in todo:
             self._topics.create(_new_topic(topic), partial(on_created, topic.name), validate_only=request.validate_only)
-        return reply
+        return changes.wait(self._waiting, reply, timeout_ms=request.timeout_ms)
 
-    def _result(self, name: str, outcome: TopicImage | TopicFault) -> CreatableTopicResult:
-        if isinstance(outcome, TopicFault):
-            return _refused(name, outcome.error_code, outcome.message)
+
+class _Describing:
+    """What is told about the topics of one request: many of them have the same configs."""
+
+    def __init__(self, config_of: Callable[[TopicImage], TopicConfig], version: int) -> None:
+        self._config_of = config_of
+        self._version = version
+        self._described: dict[tuple[tuple[str, str], ...], list[EncodedStruct]] = {}
+
+    def result_of(self, outcome: TopicImage) -> CreatableTopicResult:
+        own = tuple(outcome.configs.items())
+        configs = self._described.get(own)
+        if configs is None:
+            configs = self._described[own] = [
+                encode_struct(entry, self._version, within=CreateTopicsResponse)
+                for entry in _describe(self._config_of(outcome))
+            ]
         return CreatableTopicResult(
-            name=name,
+            name=outcome.name,
             topic_id=outcome.topic_id,
             error_code=ErrorCode.NONE,
             error_message=None,
             num_partitions=len(outcome.partitions),
             replication_factor=len(outcome.partitions[0].replicas),
-            configs=_describe(self._topics.config_of(outcome)),
+            configs=configs,  # type: ignore[arg-type]  # the codec takes structs that are encoded, too
         )
 
 

@@ -1,6 +1,7 @@
 """DeleteRecords 0-2: moves the start of partitions up; -1 means up to the high watermark."""
 
 from ottla.broker.api import Reply, RequestContext
+from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -48,6 +49,8 @@ class DeleteRecordsHandler:
         return reply
 
     def _start(self, topic: str, index: int, offset: int) -> DeleteRecordsWait | ErrorCode:
+        if topic in INTERNAL_TOPICS:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION  # groups live in there, whatever its cleanup.policy is
         partition = self._replicas.find(topic, index)
         if isinstance(partition, ErrorCode):
             return partition

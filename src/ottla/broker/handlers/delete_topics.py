@@ -4,17 +4,21 @@ from functools import partial
 
 from ottla.broker.api import Reply, RequestContext
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.controller.topics import TopicFault, Topics
+from ottla.broker.topic_changes import TIMED_OUT, TIMED_OUT_MESSAGE, TopicChanges
+from ottla.controller.topic_faults import TopicFault
+from ottla.controller.topics import Topics
 from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.replication.replicas import Waiting
 
 _NO_ID = bytes(16)
 
 
 class DeleteTopicsHandler:
-    def __init__(self, cache: MetadataCache, topics: Topics) -> None:
+    def __init__(self, cache: MetadataCache, topics: Topics, waiting: Waiting) -> None:
         self._cache = cache
         self._topics = topics
+        self._waiting = waiting
 
     def handle(self, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse | Reply:
         wanted = [(topic.name, topic.topic_id) for topic in request.topics]
@@ -37,19 +41,19 @@ class DeleteTopicsHandler:
         if not todo:
             return response
         reply = context.defer()
-        left = len(todo)
+        changes = TopicChanges(len(todo), lambda: reply.send(response))
 
         def on_deleted(result: DeletableTopicResult, fault: TopicFault | None) -> None:
-            nonlocal left
             if fault is not None:
                 result.error_code, result.error_message = fault
-            left -= 1
-            if left == 0:
-                reply.send(response)
+            else:
+                result.error_code, result.error_message = ErrorCode.NONE, None
+            changes.settle()
 
         for name, result in todo:
             image = self._cache.topics.get(name)
             if image is not None:
                 result.topic_id = image.topic_id
+            result.error_code, result.error_message = TIMED_OUT, TIMED_OUT_MESSAGE  # until it is done
             self._topics.delete(name, partial(on_deleted, result))
-        return reply
+        return changes.wait(self._waiting, reply, timeout_ms=request.timeout_ms)

@@ -3,6 +3,8 @@
 Followers are refused with error 9 as long as no partition has any.
 """
 
+from collections.abc import Callable
+
 from ottla.broker.fetch_read import FetchRead, FetchResult
 from ottla.broker.fetch_sessions import (
     FINAL_EPOCH,
@@ -43,12 +45,14 @@ class FetchHandler:
         clock: Clock,
         *,
         max_bytes: int,
+        on_answered: Callable[[FetchResult], None] | None = None,
     ) -> None:
         self._replicas = replicas
         self._cache = cache
         self._sessions = sessions
         self._clock = clock
         self._max_bytes = max_bytes
+        self._on_answered = on_answered  # metrics
 
     def handle_frame(self, frame: memoryview, version: int, correlation_id: int, peer: Peer) -> Answer | Deferred:
         header = parse_request_header(frame)
@@ -70,17 +74,24 @@ class FetchHandler:
         )
         result = read()
         if result.is_enough or request.max_wait_ms <= 0:
-            return _answer(header, session, result, is_incremental=is_incremental)
+            return self._answer(header, session, result, is_incremental=is_incremental)
         deferred = Deferred(holds=True)
 
         def on_done(result: FetchResult) -> None:
-            deferred.complete(_answer(header, session, result, is_incremental=is_incremental))
+            deferred.complete(self._answer(header, session, result, is_incremental=is_incremental))
 
         operation = DelayedFetch(read, on_done)
         waiting = self._replicas.waiting
         waiting.watch(waiting.fetches, operation, read.keys(), request.max_wait_ms, is_tried=True)
         deferred.on_abandon = operation.abandon
         return deferred
+
+    def _answer(
+        self, header: RequestHeader, session: FetchSession | None, result: FetchResult, *, is_incremental: bool
+    ) -> Answer:
+        if self._on_answered is not None:
+            self._on_answered(result)
+        return _encode(header, session, result, is_incremental=is_incremental)
 
     def _enter_session(self, request: FetchArguments, version: int) -> FetchSession | SessionFault | None:
         epoch = request.session_epoch
@@ -108,7 +119,7 @@ def _listed(request: FetchArguments) -> list[tuple[TopicKey, FetchPartition]]:
     return [(topic, wanted) for topic, partitions in request.topics for wanted in partitions]
 
 
-def _answer(
+def _encode(
     header: RequestHeader, session: FetchSession | None, result: FetchResult, *, is_incremental: bool
 ) -> Answer:
     topics: dict[TopicKey, list[FetchedPartition]] = {}

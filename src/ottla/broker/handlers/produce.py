@@ -4,7 +4,7 @@ Versions 0-2 are advertised, because librdkafka drops lz4 otherwise, and refused
 carry formats that are not stored. Transactional batches are refused with error 48.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import error as struct_error
 from typing import NamedTuple, NoReturn
 
@@ -55,10 +55,18 @@ class _Asked(NamedTuple):
 class ProduceHandler:
     """The first half of a produce (order and append) is one call; only the answer may wait."""
 
-    def __init__(self, replicas: Replicas, background: Background, clock: Clock) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        background: Background,
+        clock: Clock,
+        *,
+        on_answered: Callable[[_Answers], None] | None = None,
+    ) -> None:
         self._replicas = replicas
         self._background = background
         self._clock = clock
+        self._on_answered = on_answered  # metrics; not called on the short way, which has no errors
         self._heads = KnownHeads(LAST_SERVED_VERSION + 1)
 
     def handle_frame(
@@ -112,9 +120,9 @@ class ProduceHandler:
         _, acks, timeout_ms, topics = decode_produce_request(frame, header.body_position, version)
         asked = _Asked(version, correlation_id, acks, timeout_ms)
         if not -1 <= acks <= 1:
-            return _refuse_all(topics, asked, ErrorCode.INVALID_REQUIRED_ACKS)
+            return self._refuse_all(topics, asked, ErrorCode.INVALID_REQUIRED_ACKS)
         if version < FIRST_SERVED_VERSION:
-            return _refuse_all(topics, asked, ErrorCode.UNSUPPORTED_VERSION)
+            return self._refuse_all(topics, asked, ErrorCode.UNSUPPORTED_VERSION)
         if self._needs_preparation(topics):
             return self._prepare_then_append(topics, asked)
         peer.produce_head_end = self._learn(frame, topics, asked)
@@ -171,12 +179,21 @@ class ProduceHandler:
                         waits.append((wait, produced, len(produced)))
                 produced.append(answer)
             answers.append((topic, produced))
-        if acks == 0:
-            _close_on_error(answers)
-            return None
         if waits:
             return self._await_promise(answers, waits, asked)
+        return self._encode(answers, asked)
+
+    def _encode(self, answers: _Answers, asked: _Asked) -> bytes | None:
+        if self._on_answered is not None:
+            self._on_answered(answers)
+        if asked.acks == 0:
+            _close_on_error(answers)
+            return None
         return encode_produce_response(asked.version, asked.correlation_id, answers)
+
+    def _refuse_all(self, topics: _Topics, asked: _Asked, error_code: ErrorCode) -> bytes | None:
+        answers = [(topic, [_refused(index, error_code, None) for index, _ in entries]) for topic, entries in topics]
+        return self._encode(answers, asked)
 
     def _append_one(
         self,
@@ -235,7 +252,7 @@ class ProduceHandler:
                 if wait.error_code:
                     partition = produced[position].partition
                     produced[position] = _refused(partition, wait.error_code, "appended, but the promise is not kept")
-            deferred.complete(encode_produce_response(asked.version, asked.correlation_id, answers))
+            deferred.complete(self._encode(answers, asked))
 
         operation = self._replicas.await_promise(
             [wait for wait, _, _ in waits],
@@ -311,13 +328,6 @@ def _faulty(
     """Refused for what is in the batch; names the records where single ones are at fault (KIP-467)."""
     errors = [(position, message) for position in record_indexes]
     return ProducedPartition(index, error_code, -1, record_errors=errors, error_message=message)
-
-
-def _refuse_all(topics: _Topics, asked: _Asked, error_code: ErrorCode) -> bytes:
-    answers = [(topic, [_refused(index, error_code, None) for index, _ in entries]) for topic, entries in topics]
-    if asked.acks == 0:
-        _close_on_error(answers)
-    return encode_produce_response(asked.version, asked.correlation_id, answers)
 
 
 def _close_on_error(answers: _Answers) -> None:

@@ -1,0 +1,35 @@
+"""Loads every log at a start, on threads, and makes durable again what recovery kept. It serves nobody."""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from ottla.broker.log_settings import log_config_of
+from ottla.core.clock import Clock
+from ottla.core.cluster import TopicImage
+from ottla.core.config.config import BrokerConfig, TopicConfig
+from ottla.core.errors import StorageError
+from ottla.storage.log_manager import LogManager
+
+
+def load_logs(manager: LogManager, images: Iterable[TopicImage], config: BrokerConfig, clock: Clock) -> list[str]:
+    """Blocks, so it runs beside the event loop; the notes are for the log."""
+    defaults = log_config_of(TopicConfig.parse({}, config))
+    configs = {image.name: log_config_of(TopicConfig.of_stored(image.configs, config)[0]) for image in images}
+    threads = config.get_int("num.recovery.threads.per.data.dir") * len(config.log_dirs)
+    with ThreadPoolExecutor(threads, "ottla-recovery") as pool:
+        notes = manager.load(clock(), config_of=lambda topic: configs.get(topic, defaults), run_all=pool.map)
+    _flush_recovered(manager, clock)
+    return notes
+
+
+def _flush_recovered(manager: LogManager, clock: Clock) -> None:
+    """What recovery kept may have been acknowledged and read: it has to count again before anybody asks."""
+    for log in manager.logs():
+        if log.unflushed_messages >= log.config.flush_messages:
+            try:
+                job = log.start_flush()
+                if job is not None:
+                    job.run()
+                    log.finish_flush(job, now_ms=clock())
+            except StorageError as error:
+                manager.fail_log(log, error)
