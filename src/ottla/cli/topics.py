@@ -133,7 +133,7 @@ def describe_command(
         shown = [each for each in shown if each.topic.partitions]
     if as_json:
         print_json([_as_object(each) for each in shown])
-    else:
+    elif shown or not problems:
         _print_described(shown, with_topics=not wanted, with_partitions=not topics_with_overrides)
     for problem in problems:
         fail(problem)
