@@ -17,7 +17,12 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.processes import BrokerProcess
 from tests.raw_wire import RawClient
@@ -58,15 +63,16 @@ class Member:
         assert self.client.ask(sync, 3, SyncGroupResponse).error_code == 0
 
     def come_back(self, port: int) -> None:
+        """Connect anew, and wait until the group is loaded: before, a sync is told to rejoin."""
         self.client.close()
         self.client = RawClient(port)
+        assert self.heartbeat() == 0
+        while self._fetch().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            pass
 
     def heartbeat(self) -> int:
         request = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.member_id)
-        while True:
-            error_code = self.client.ask(request, 3, HeartbeatResponse).error_code
-            if error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                return error_code
+        return self.client.ask(request, 3, HeartbeatResponse).error_code
 
     def sync_again(self) -> bytes:
         """What the coordinator remembers as this member's assignment."""
@@ -85,9 +91,13 @@ class Member:
         )
         return self.client.ask(request, 8, OffsetCommitResponse).topics[0].partitions[0].error_code
 
-    def committed(self) -> dict[int, int]:
+    def _fetch(self) -> OffsetFetchResponseGroup:
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=None)])
         (group,) = self.client.ask(request, 8, OffsetFetchResponse).groups
+        return group
+
+    def committed(self) -> dict[int, int]:
+        group = self._fetch()
         assert group.error_code == 0
         return {
             partition.partition_index: partition.committed_offset
