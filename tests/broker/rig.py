@@ -130,6 +130,7 @@ class Rig:
             broker_id=BROKER_ID,
             clock=self.clock,
             forget_log=self.flusher.forget,
+            call_soon=lambda callback: callback(),
         )
         self.random = Random(1)
         self.topics = Topics(
@@ -244,6 +245,7 @@ class Rig:
         answer = self.send(encode_request(request, version, 77, "test"))
         if isinstance(answer, Deferred):
             deferred = answer
+            self.loop.turn()
             self.pump.run_until(lambda: deferred.is_complete)
         correlation_id, response = decode_response(response_class, version, bytes_of(answer)[4:])
         assert correlation_id == 77

@@ -1,6 +1,7 @@
 """The controller's decisions made real: logs, partitions, the metadata cache."""
 
 import errno
+from collections.abc import Callable
 
 from ottla.core.cluster import PartitionState, TopicImage
 from ottla.core.errors import ErrorCode
@@ -123,3 +124,55 @@ def test_unknown_topic_can_be_removed(rig: Rig) -> None:
     removed: list[int] = []
     rig.local_topics.remove_topic("unknown", lambda: removed.append(1))
     assert removed == [1]
+
+
+def large(count: int = 50, configs: dict[str, str] | None = None) -> TopicImage:
+    return TopicImage("orders", b"\x01" * 16, configs or {}, dict.fromkeys(range(count), HERE))
+
+
+def in_turns(rig: Rig) -> list[Callable[[], None]]:
+    """What the next turns of the loop would do."""
+    planned: list[Callable[[], None]] = []
+    rig.local_topics._call_soon = planned.append
+    return planned
+
+
+def test_large_topic_is_made_and_deleted_over_several_turns(rig: Rig) -> None:
+    planned = in_turns(rig)
+    done: list[str] = []
+    rig.local_topics.apply_topic(large(), lambda: done.append("made"))
+    assert 0 < len(rig.log_manager.partitions()) < 50
+    assert "orders" not in rig.cache.topics
+    while planned:
+        planned.pop()()
+    assert done == ["made"]
+    assert len(rig.cache.topics["orders"].partitions) == len(rig.log_manager.partitions()) == 50
+    rig.local_topics.remove_topic("orders", lambda: done.append("removed"))
+    assert "orders" not in rig.cache.topics
+    assert done == ["made"]
+    while planned:
+        planned.pop()()
+    assert done == ["made", "removed"]
+    assert not rig.log_manager.partitions()
+
+
+def test_deletion_stops_the_making_of_the_rest(rig: Rig) -> None:
+    planned = in_turns(rig)
+    done: list[str] = []
+    rig.local_topics.apply_topic(large(), lambda: done.append("made"))
+    rig.local_topics.remove_topic("orders", lambda: done.append("removed"))
+    while planned:
+        planned.pop(0)()
+    assert sorted(done) == ["made", "removed"]
+    assert "orders" not in rig.cache.topics
+    assert not rig.log_manager.partitions()
+
+
+def test_config_that_changes_meanwhile_holds_for_logs_that_are_made_after(rig: Rig) -> None:
+    planned = in_turns(rig)
+    rig.local_topics.apply_topic(large(), lambda: None)
+    rig.local_topics.apply_config(large(configs={"segment.bytes": "4096"}))
+    while planned:
+        planned.pop()()
+    assert {log.config.segment_bytes for log in rig.log_manager.logs()} == {4096}
+    assert rig.cache.topics["orders"].configs == {"segment.bytes": "4096"}

@@ -290,6 +290,7 @@ class Broker:
             broker_id=self.broker_id,
             clock=self._clock,
             forget_log=self._flusher.forget,
+            call_soon=self._loop.call_soon,
         )
         high_watermarks, notes = self._log_manager.read_high_watermarks()
         for note in notes:

@@ -18,6 +18,9 @@ from ottla.storage.log_manager import LogManager
 
 _LOG = logging.getLogger("ottla.topics")
 
+# Folders made or renamed in one turn of the loop, some milliseconds: nobody else may wait for a topic of thousands.
+_LOGS_PER_TURN = 20
+
 
 class LocalTopics:
     """The applier of `Topics`; event loop only."""
@@ -32,6 +35,7 @@ class LocalTopics:
         broker_id: BrokerId,
         clock: Clock,
         forget_log: Callable[[Log], None],
+        call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
         self._log_manager = log_manager
         self._replicas = replicas
@@ -40,9 +44,9 @@ class LocalTopics:
         self._broker_id = broker_id
         self._clock = clock
         self._forget_log = forget_log
+        self._call_soon = call_soon
         self._default_log_config: LogConfig | None = None
-        # Partitions whose folders are being made durable, by topic: clients don't see them yet.
-        self._being_made: dict[str, set[int]] = {}
+        self._being_made: dict[str, _BeingMade] = {}  # by topic
         # Called with the name of each topic that is deleted, when clients no longer see it and before its files go.
         self.on_topic_deleted: list[Callable[[str], None]] = []
 
@@ -53,20 +57,34 @@ class LocalTopics:
     def apply_partitions(self, image: TopicImage, added: Sequence[int], on_applied: Callable[[], None]) -> None:
         """The same for the partitions that a topic got; those that it had are left alone."""
         mine = self._partitions_here(image, added)
-        self._make_missing_logs(mine, image, is_new=True)
-        being_made = self._being_made.setdefault(image.name, set())
-        being_made.update(added)
+        being_made = self._being_made.setdefault(image.name, _BeingMade(image.configs))
+        being_made.indexes.update(added)
+
+        def is_overtaken() -> bool:
+            """Whether a deletion has taken the topic away, and the logs that were made with it."""
+            return self._being_made.get(image.name) is not being_made
+
+        def make_from(start: int) -> None:
+            if is_overtaken():
+                on_applied()
+                return
+            end = start + _LOGS_PER_TURN
+            with_configs = image._replace(configs=being_made.configs)
+            self._make_missing_logs(mine[start:end], with_configs, is_new=True)
+            if end < len(mine):
+                self._call_soon(lambda: make_from(end))
+            else:
+                self._log_manager.make_names_durable(on_durable)
 
         def on_durable() -> None:
-            # A deletion that overtook this has taken the set away, and the logs with it.
-            if self._being_made.get(image.name) is being_made:
-                being_made.difference_update(added)
-                if not being_made:
+            if not is_overtaken():
+                being_made.indexes.difference_update(added)
+                if not being_made.indexes:
                     del self._being_made[image.name]
-                self._serve(mine, self._grown(image, added), {})
+                self._serve(mine, self._grown(image._replace(configs=being_made.configs), added), {})
             on_applied()
 
-        self._log_manager.make_names_durable(on_durable)
+        make_from(0)
 
     def _grown(self, image: TopicImage, added: Sequence[int]) -> TopicImage:
         """What clients see of the topic now, with the added partitions: the rest of `image` may be out of date."""
@@ -87,6 +105,9 @@ class LocalTopics:
     def apply_config(self, image: TopicImage) -> None:
         """A topic's config has changed: its logs go by it from now on."""
         self._log_manager.update_config(image.name, self._log_config_of(image))
+        being_made = self._being_made.get(image.name)
+        if being_made is not None:
+            being_made.configs = image.configs
         seen = self._cache.topics.get(image.name)
         if seen is not None:  # else it is not visible yet, or no longer; new partitions become so on their own
             self._cache.put_topic(seen._replace(configs=image.configs))
@@ -101,7 +122,8 @@ class LocalTopics:
         """Hide the topic from clients, then put its files out of the way."""
         image = self._cache.topics.get(name)
         self._cache.remove_topic(name)
-        indexes = self._being_made.pop(name, set()).union(() if image is None else image.partitions)
+        being_made = self._being_made.pop(name, None)
+        indexes = set(() if image is None else image.partitions).union(() if being_made is None else being_made.indexes)
         removed = [TopicPartition(name, index) for index in sorted(indexes)]
         for topic_partition in removed:
             partition = self._replicas.remove(topic_partition)
@@ -109,8 +131,16 @@ class LocalTopics:
                 self._forget_log(partition.log)
         for on_topic_deleted in self.on_topic_deleted:
             on_topic_deleted(name)
-        self._log_manager.delete_logs(removed, self._clock())
-        self._log_manager.make_names_durable(on_removed)
+
+        def delete_from(start: int) -> None:
+            end = start + _LOGS_PER_TURN
+            self._log_manager.delete_logs(removed[start:end], self._clock())
+            if end < len(removed):
+                self._call_soon(lambda: delete_from(end))
+            else:
+                self._log_manager.make_names_durable(on_removed)
+
+        delete_from(0)
 
     def _log_config_of(self, image: TopicImage) -> LogConfig:
         if image.configs:
@@ -165,3 +195,13 @@ class LocalTopics:
             except StorageError as error:
                 # The directory is offline by now: the partitions are served with error 56.
                 _LOG.error("topic %s: %s", image.name, error)
+
+
+class _BeingMade:
+    """Partitions of a topic that clients don't see yet: their folders are being made, and made durable."""
+
+    __slots__ = ("configs", "indexes")
+
+    def __init__(self, configs: dict[str, str]) -> None:
+        self.configs = configs  # of the topic, as they are now
+        self.indexes: set[int] = set()
