@@ -30,9 +30,13 @@ REBALANCE_IN_PROGRESS = 27
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer says when it joins, version 0."""
+    """What a consumer that owns nothing says when it joins, version 1.
+
+    Its own data are what a sticky assignor expects: no partitions, no generation; librdkafka crashes without them.
+    """
     names = b"".join(struct.pack(">h", len(name)) + name.encode() for name in topics)
-    return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
+    own_data = struct.pack(">ii", 0, -1)
+    return struct.pack(">hi", 1, len(topics)) + names + struct.pack(">i", len(own_data)) + own_data + bytes(4)
 
 
 class RawMember:

@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,10 +46,11 @@ class MemberProcess:
         self.name = name
         self.died_at_s: float | None = None
         options = {"session_timeout_ms": session_timeout_ms, "assignor": assignor, "instance_id": instance_id}
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed at the end
         self.process = subprocess.Popen(
             [sys.executable, str(_SCRIPT), client, broker.address, group_id, topic, json.dumps(options)],
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._errors,
         )
         self._events: list[dict[str, Any]] = []
         self._reader = threading.Thread(target=self._read)
@@ -88,10 +91,10 @@ class MemberProcess:
         """(partition, offset) of each, in the order of their delivery."""
         return [tuple(record) for event in self.events("records") for record in event["records"]]
 
-    @property
-    def acknowledged(self) -> list[tuple[int, int]]:
-        """(partition, offset) of each commit that was answered without an error."""
-        return [tuple(entry) for event in self.events("committed") for entry in event["offsets"]]
+    def acknowledged(self, *, until_s: float) -> list[tuple[int, int]]:
+        """(partition, offset) of each commit that had been answered without an error at a time."""
+        events = [event for event in self.events("committed") if event["at_s"] <= until_s]
+        return [tuple(entry) for event in events for entry in event["offsets"]]
 
     def ownerships(self) -> Iterator[Ownership]:
         starts: dict[int, float] = {}
@@ -106,6 +109,8 @@ class MemberProcess:
             if event["event"] == "assigned":
                 starts |= dict.fromkeys(event["partitions"], at_s)
         end_s = self.died_at_s if self.died_at_s is not None else time.monotonic()
+        for event in self.events("leaving"):  # not every client says of what it gives up by leaving
+            end_s = event["at_s"]
         for partition, start_s in starts.items():
             yield Ownership(partition, start_s, end_s, self.name)
 
@@ -118,13 +123,17 @@ class MemberProcess:
     def leave(self) -> None:
         self.process.terminate()
         self._wait()
-        assert self.process.returncode == 0
-        assert self.events("left")
+        assert self.events("left"), f"{self.name} ended with {self.process.returncode}: {self._last_errors()}"
 
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
         self._wait()
+        self._errors.close()
+
+    def _last_errors(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")[-3000:]
 
     def _wait(self) -> None:
         self.process.wait(30)
@@ -168,7 +177,12 @@ def eventually_share(members: Iterable[MemberProcess], partition_count: int) -> 
         owned = Counter(partition for member in members for partition in member.partitions)
         return owned == Counter(range(partition_count)) and all(member.partitions for member in members)
 
-    eventually(is_settled, within_s=40)
+    try:
+        eventually(is_settled, within_s=30)
+    except AssertionError as error:
+        assert [member.process.poll() for member in members] == [None] * len(members), "a client crashed"
+        told = [(member.name, member.events("started", "assigned", "revoked", "refused")) for member in members]
+        raise AssertionError(f"not settled: {told}") from error
 
 
 def eventually_read(members: Iterable[MemberProcess], expected: set[tuple[int, int]]) -> None:
@@ -185,7 +199,7 @@ def check_no_partition_was_owned_twice(members: Iterable[MemberProcess]) -> None
             by_partition.setdefault(ownership.partition, []).append(ownership)
     for ownerships in by_partition.values():
         ownerships.sort(key=lambda ownership: ownership.start_s)
-        for before, after in zip(ownerships, ownerships[1:], strict=False):
+        for before, after in pairwise(ownerships):
             assert before.end_s <= after.start_s, (before, after)
 
 
@@ -201,11 +215,8 @@ def check_generations(members: Iterable[MemberProcess]) -> None:
                     assert owner == member.name, (event, owner)
 
 
-def check_commits_kept(members: Iterable[MemberProcess], committed: Callable[[int], int]) -> None:
-    """Every commit that was acknowledged up to now is there, or a later one."""
-    best: dict[int, int] = {}
+def check_commits_kept(members: Iterable[MemberProcess], committed: Sequence[int], *, until_s: float) -> None:
+    """Every commit that was acknowledged until then is there, or a later one; `committed` is by partition."""
     for member in members:
-        for partition, offset in member.acknowledged:
-            best[partition] = max(best.get(partition, 0), offset)
-    for partition, offset in best.items():
-        assert committed(partition) >= offset, (partition, offset, committed(partition))
+        for partition, offset in member.acknowledged(until_s=until_s):
+            assert committed[partition] >= offset, (partition, offset, committed)

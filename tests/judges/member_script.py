@@ -64,6 +64,7 @@ def run_confluent(address: str, group_id: str, topic: str, options: dict[str, An
             report("refused", error=str(error))
         else:
             report("committed", offsets=[(entry.partition, entry.offset) for entry in done if entry.error is None])
+    report("leaving")
     consumer.close()
 
 
@@ -111,11 +112,13 @@ def run_kafka_python(address: str, group_id: str, topic: str, options: dict[str,
             report("refused", error=repr(error))
         else:
             report("committed", offsets=sorted({partition: offset + 1 for partition, offset in records}.items()))
+    report("leaving")
     consumer.close()
 
 
 async def run_aiokafka(address: str, group_id: str, topic: str, options: dict[str, Any]) -> None:
     from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.errors import KafkaError
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -135,6 +138,7 @@ async def run_aiokafka(address: str, group_id: str, topic: str, options: dict[st
         fetch_max_wait_ms=50,
         heartbeat_interval_ms=200,
         session_timeout_ms=options["session_timeout_ms"],
+        partition_assignment_strategy=(RangePartitionAssignor,),
         retry_backoff_ms=50,
     )
     consumer.subscribe([topic], listener=Listener())
@@ -152,6 +156,7 @@ async def run_aiokafka(address: str, group_id: str, topic: str, options: dict[st
             report("refused", error=repr(error))
         else:
             report("committed", offsets=sorted({partition: offset + 1 for partition, offset in records}.items()))
+    report("leaving")
     await consumer.stop()
 
 

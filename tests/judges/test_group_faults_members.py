@@ -1,6 +1,5 @@
 """Groups of foreign clients whose members are killed, come back, or hand partitions over; each member is a process."""
 
-import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -104,10 +103,15 @@ def test_members_killed_in_any_phase_are_replaced_and_nothing_is_left_out(
     staying = members.start(name, group_id, session_timeout_ms=SHORT_SESSION_MS)
     eventually_share([staying], PARTITIONS)
     fill(client, topic, each=20)
-    victims = [members.start(name, group_id, session_timeout_ms=SHORT_SESSION_MS) for _ in range(3)]
-    for number, victim in enumerate(victims):
-        eventually(lambda victim=victim: victim.has_started)  # type: ignore[misc]
-        time.sleep(0.1 * number)  # one on its way in, one in the rebalance, one perhaps with partitions
+    arriving, rebalancing, owning = (
+        members.start(name, group_id, session_timeout_ms=SHORT_SESSION_MS) for _ in range(3)
+    )
+    for victim, is_due in (
+        (arriving, lambda: arriving.has_started),
+        (rebalancing, lambda: rebalancing.has_started and bool(staying.events("revoked"))),
+        (owning, lambda: bool(owning.partitions)),
+    ):
+        eventually(is_due)
         victim.kill()
         fill(client, topic, each=5)
     last = members.start(name, group_id, session_timeout_ms=SHORT_SESSION_MS)
@@ -161,7 +165,7 @@ def test_cooperative_member_goes_on_receiving_while_a_rebalance_is_held_up(
     first = members.start(name, group_id, session_timeout_ms=LONG_SESSION_MS, assignor="cooperative-sticky")
     eventually_share([first], PARTITIONS)
     with (
-        RawMember(broker.port, group_id, session_timeout_ms=3_000, **cooperative) as absent,  # type: ignore[arg-type]
+        RawMember(broker.port, group_id, session_timeout_ms=60_000, **cooperative) as absent,  # type: ignore[arg-type]
         RawMember(broker.port, group_id, session_timeout_ms=SHORT_SESSION_MS, **cooperative) as newcomer,  # type: ignore[arg-type]
     ):
         absent.take_id()  # and does not join: everybody waits for it
@@ -175,6 +179,7 @@ def test_cooperative_member_goes_on_receiving_while_a_rebalance_is_held_up(
         assert first.partitions == set(range(PARTITIONS))
         assert first.events("revoked") == []
         newcomer.client.socket.settimeout(15)
+        assert absent.leave() == 0
         assert newcomer.receive_join().error_code == 0
     # The newcomer dies with its share; the one that stayed gets it back.
     second = members.start(name, group_id, session_timeout_ms=LONG_SESSION_MS, assignor="cooperative-sticky")

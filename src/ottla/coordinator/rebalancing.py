@@ -19,6 +19,7 @@ from ottla.coordinator.states import COMPLETING_REBALANCE, EMPTY, PREPARING_REBA
 from ottla.core.clock import Clock
 from ottla.core.errors import ErrorCode
 
+# Names are chosen by clients, so they are logged with %r: a line break in one must not forge a line.
 _LOG = logging.getLogger("ottla.groups")
 
 
@@ -115,7 +116,7 @@ class Rebalancing:
         if not group.members:
             group.protocol = None
             group.move_to(EMPTY, now_ms)
-            _LOG.info("group %s: generation %d has no members", group.group_id, group.generation)
+            _LOG.info("group %r: generation %d has no members", group.group_id, group.generation)
             # If this record is lost, the old generation comes back with the log, and its sessions end: no harm.
             return Outcome([group_record(group, {})], is_replayed=False)
         group.protocol = group.choice.choose(group.members.values())
@@ -126,7 +127,7 @@ class Rebalancing:
             self.sessions.restart(group, member)
         group.pending_sync.update(group.members)
         _LOG.info(
-            "group %s: generation %d has %d members, led by %s, by protocol %s",
+            "group %r: generation %d has %d members, led by %r, by protocol %r",
             group.group_id,
             group.generation,
             len(group.members),
@@ -163,7 +164,7 @@ class Rebalancing:
 
     def on_session_end(self, group: Group, member: Member) -> Outcome:
         _LOG.info(
-            "group %s: member %s at %s was not heard of for %d ms and is removed",
+            "group %r: member %r at %s was not heard of for %d ms and is removed",
             group.group_id,
             member.member_id,
             member.client_host,
