@@ -1,1 +1,4 @@
-"""Foreign software as judge and peer: Apache Kafka's broker and tools, kcat, kafkajs. Not part of the package."""
+"""Foreign software as judge and peer: Apache Kafka's broker and tools, kcat, kafkajs, franz-go, kafka-python's tests.
+
+Not part of the package.
+"""

@@ -33,13 +33,16 @@ def kafka_tools() -> None:
         pytest.skip(str(missing))
 
 
-def new_broker(data_dir: Path) -> BrokerProcess:
-    return KafkaPeer(data_dir) if os.environ.get("OTTLA_INTEROP_BROKER") == "kafka" else OttlaBroker(data_dir)
+def new_broker(data_dir: Path, *, overrides: Mapping[str, str] | None = None) -> BrokerProcess:
+    broker = KafkaPeer if os.environ.get("OTTLA_INTEROP_BROKER") == "kafka" else OttlaBroker
+    return broker(data_dir, overrides=overrides)
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with new_broker(tmp_path_factory.mktemp("broker") / "data") as running:
+    # A group starts with its first member: each test waits for its own members anyway.
+    overrides = {"group.initial.rebalance.delay.ms": "0"}
+    with new_broker(tmp_path_factory.mktemp("broker") / "data", overrides=overrides) as running:
         yield running
 
 

@@ -29,10 +29,11 @@ class KafkaPeer(BrokerProcess):
     def prepare(self) -> None:
         """Write the properties; format the storage unless an earlier start did."""
         super().prepare()
+        node_id = self.overrides.get("node.id", "1")
         properties = {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "node.id": node_id,
+            "controller.quorum.voters": f"{node_id}@127.0.0.1:{self._controller_port}",
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "controller.listener.names": "CONTROLLER",
