@@ -1,0 +1,352 @@
+"""`OttlaBroker`: a real broker inside a test, with the means to watch it and to make it misbehave.
+
+A process of its own behind a proxy in the test's process. The fixtures of `plugin` make and end them; without pytest
+it is a context manager.
+"""
+
+import re
+import signal
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from ottla.clients.admin_groups import GroupDescription
+from ottla.clients.cluster import Cluster
+from ottla.clients.topics import NewTopic, create_topics, delete_topics, list_topics, wait_for_leaders
+from ottla.core.types import Offset, TopicPartition
+from ottla.testing import reading, waiting, watching
+from ottla.testing.broker_process import BrokerProcess
+from ottla.testing.fault_controls import FaultControls
+from ottla.testing.reading import StoredRecord
+from ottla.testing.reserved_port import reserve_port
+from ottla.testing.waiting import DEFAULT_TIMEOUT_MS
+
+if TYPE_CHECKING:
+    from ottla.testing import proxy as proxying
+    from ottla.testing.aio import AsyncBroker
+
+T = TypeVar("T")
+
+# A test has few groups and no patience: the first member of a group is not made to wait for others.
+_DEFAULTS: Final = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
+# The broker's addresses and folders belong to this class.
+_OURS: Final = frozenset({"listeners", "advertised.listeners", "log.dir", "log.dirs", "ottla.metrics.listen"})
+_NAME_LENGTH_MAX: Final = 200
+_REQUESTS_SHOWN: Final = 20
+_LOG_LINES_SHOWN: Final = 40
+
+
+class OttlaBroker(FaultControls):
+    """From its making to `close`. All methods may be called from any thread; those that wait have a bound."""
+
+    def __init__(
+        self,
+        data_dir: Path | str | None = None,
+        *,
+        config: Mapping[str, object] | None = None,
+        direct: bool = False,
+        metrics: bool = False,
+        log_level: str = "INFO",
+    ) -> None:
+        """`direct`: without the proxy, for a test that measures speed; then there are no faults."""
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        if data_dir is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="ottla-")
+            data_dir = Path(self._temporary.name) / "data"
+        self.data_dir = Path(data_dir)
+        self.log_path = self.data_dir.with_name(self.data_dir.name + ".log")
+        self.config = {**_DEFAULTS, **_as_text(config or {})}
+        self._metrics = metrics
+        self._log_level = log_level
+        self._proxy: proxying.FaultProxy | None = None
+        self._process: BrokerProcess | None = None
+        self._port = 0  # the broker's own
+        self._reserved = None if direct else reserve_port()
+        self._reserved_port: int = 0 if self._reserved is None else self._reserved.getsockname()[1]
+        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "OttlaBroker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<OttlaBroker {self.bootstrap_servers} {'running' if self.is_running else 'down'}>"
+
+    # Where it is.
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` for clients; the same over restarts."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def port(self) -> int:
+        return self._reserved_port or self._port
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.is_running
+
+    @property
+    def ready_ms(self) -> float:
+        """How long its last start took, from the fork to the word that it accepts."""
+        return self._running().ready_ms
+
+    @property
+    def metrics_url(self) -> str:
+        """Prometheus metrics; only of a broker that was asked for with `metrics=True`."""
+        url = self._running().metrics_url
+        if url is None:
+            raise RuntimeError("this broker gives no metrics; ask for it with metrics=True")
+        return url
+
+    @property
+    def log(self) -> str:
+        """All that the broker has logged so far, over restarts."""
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    def describe(self) -> str:
+        """What helps to understand a test that failed: state, faults, the last requests, the end of the log."""
+        lines = [repr(self)]
+        if self._proxy is not None:
+            board = self._proxy.board
+            faults, seen = board.run(lambda: (list(board.faults), list(board.seen)[-_REQUESTS_SHOWN:]))
+            lines += [f"fault in force: {fault}, met by {fault.used}" for fault in faults]
+            lines += [f"request: {request.api.name} v{request.version} of {request.client_id}" for request in seen]
+        return "\n".join([*lines, *self.log.splitlines()[-_LOG_LINES_SHOWN:]])
+
+    @property
+    def aio(self) -> "AsyncBroker":
+        """The verbs that wait, for `await`: a blocking one would stop the very loop that the test's clients run on."""
+        from ottla.testing.aio import AsyncBroker
+
+        return AsyncBroker(self)
+
+    # Its life.
+
+    def start(self) -> None:
+        """After `stop` or `kill`, on the same data and the same address; nothing happens to one that runs."""
+        if self.is_running:
+            return
+        config = self.config
+        if self._reserved is not None:
+            config = {**config, "advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers}"}
+        self._process = process = BrokerProcess(
+            data_dir=self.data_dir,
+            log_path=self.log_path,
+            port=self._port if self._reserved is None else 0,
+            config=config,
+            metrics=self._metrics,
+            log_level=self._log_level,
+        )
+        if self._reserved is not None and self._proxy is None:
+            from ottla.testing.proxy import FaultProxy  # takes its time, while the broker takes its own
+
+            self._proxy = FaultProxy(self._reserved)
+        process.wait_until_ready()
+        self._port = process.port
+        if self._proxy is not None:
+            self._proxy.open(process.port, broker_id=process.broker_id, cluster_id=process.cluster_id)
+
+    def stop(self) -> int:
+        """SIGTERM, a clean shutdown; the exit code. Clients are refused until `start`."""
+        return self._end(lambda process: process.stop())
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash. Clients are refused until `start`."""
+        self._end(lambda process: process.kill())
+
+    def restart(self, *, kill: bool = False, config: Mapping[str, object] | None = None) -> None:
+        """Stop (or kill) it and start it; `config` is added to what it has."""
+        if kill:
+            self.kill()
+        else:
+            self.stop()
+        self.config |= _as_text(config or {})
+        self.start()
+
+    def pause(self) -> None:
+        """Freeze the process: connections stay, nothing is answered until `resume`."""
+        self._running().send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._running().send_signal(signal.SIGCONT)
+
+    def heal(self) -> None:
+        """Faults taken back, running again: how a shared broker is handed to the next test."""
+        if self._proxy is not None:
+            self._proxy.board.clear()
+        if self.is_running:
+            self.resume()
+        else:
+            self.start()
+
+    def check_alive(self) -> None:
+        """BrokerDied, with the end of its log, when it ended without being told to."""
+        if self._process is not None:
+            self._process.check_alive()
+
+    def close(self) -> None:
+        """The end: process and proxy are gone. Data and log stay where they are, if they were given a place."""
+        if self._process is not None:
+            self.kill()
+        if self._proxy is not None:
+            self._proxy.close()
+        elif self._reserved is not None:
+            self._reserved.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    # Topics and records, asked of the broker itself: no fault stands in the way.
+
+    def create_topic(
+        self, name: str | None = None, *, partitions: int = 1, config: Mapping[str, object] | None = None
+    ) -> str:
+        """A topic whose partitions are ready; without a name it gets one that no other has."""
+        topic = name or unique_topic_name("topic")
+        wanted = NewTopic(topic, partitions, 1, tuple(_as_text(config or {}, is_topic=True).items()))
+
+        def create(cluster: Cluster) -> None:
+            create_topics(cluster, [wanted])
+            wait_for_leaders(cluster, [topic])
+
+        self._ask(create)
+        return topic
+
+    def delete_topic(self, name: str) -> None:
+        self._ask(lambda cluster: delete_topics(cluster, [name]))
+
+    def topics(self) -> list[str]:
+        """The names of all topics but the broker's own, sorted."""
+        return [name for name in self._ask(list_topics) if not name.startswith("__")]
+
+    def produce(
+        self,
+        topic: str,
+        records: Iterable[bytes | str | tuple[bytes | str | None, bytes | str | None] | None],
+        *,
+        partition: int | None = None,
+    ) -> None:
+        """Store values, or (key, value) pairs; they are there when this returns. Keys choose partitions as in Java."""
+        pairs = [record if isinstance(record, tuple) else (None, record) for record in records]
+        encoded = [(_as_bytes(key), _as_bytes(value)) for key, value in pairs]
+        self._ask(lambda cluster: reading.store_records(cluster, topic, encoded, partition))
+
+    def records(self, topic: str) -> list[StoredRecord]:
+        """All that a topic holds now, partition by partition in order; without what transactions have not committed."""
+
+        def read(cluster: Cluster) -> list[StoredRecord]:
+            with reading.TopicReader(cluster, topic) as reader:
+                return sorted(reader.read_to_end(), key=lambda record: (record.partition, record.offset))
+
+        return self._ask(read)
+
+    def group(self, group: str) -> GroupDescription | None:
+        """State, members and what they own; None when there is no such group."""
+        return self._ask(lambda cluster: reading.describe_group(cluster, group))
+
+    def committed(self, group: str) -> dict[TopicPartition, Offset]:
+        return self._ask(lambda cluster: reading.committed_offsets(cluster, group))
+
+    # Waiting.
+
+    def wait_for_records(
+        self,
+        topic: str,
+        count: int,
+        *,
+        where: Callable[[StoredRecord], bool] | None = None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    ) -> list[StoredRecord]:
+        """Until a topic holds at least so many records (that match); all of them, as far as they were read."""
+        return watching.wait_for_records(self._own_port, topic, count, where=where, timeout_ms=timeout_ms)
+
+    def wait_for_group(
+        self,
+        group: str,
+        *,
+        state: str | None = "Stable",
+        members: int | None = None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    ) -> GroupDescription:
+        """Until a group is in that state with so many members; None: any."""
+        return watching.wait_for_group(self._own_port, group, state=state, members=members, timeout_ms=timeout_ms)
+
+    def wait_for_commit(
+        self, group: str, topic: str, offset: Offset, *, partition: int = 0, timeout_ms: int = DEFAULT_TIMEOUT_MS
+    ) -> Offset:
+        """Until a group has committed at least that offset; the one that it has committed."""
+        place = TopicPartition(topic, partition)
+        return watching.wait_for_commit(self._own_port, group, place, offset, timeout_ms=timeout_ms)
+
+    def wait_until(
+        self,
+        condition: Callable[[], T],
+        *,
+        what: str = "the condition holds",
+        seen: Callable[[], str] | None = None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    ) -> T:
+        """The first true result of `condition`; an AssertionError from it means "not yet"."""
+        return waiting.wait_until(condition, timeout_ms=timeout_ms, what=what, seen=seen)
+
+    def _end(self, how: Callable[[BrokerProcess], T]) -> T:
+        process = self._process
+        assert process is not None
+        if self._proxy is not None:
+            self._proxy.shut()  # first: clients that are thrown out must not get in again before the broker is down
+        try:
+            return how(process)
+        finally:
+            if self._proxy is not None:
+                self._proxy.cut_connections()
+
+    def _running(self) -> BrokerProcess:
+        if self._process is None or not self._process.is_running:
+            raise RuntimeError(f"the broker at {self.bootstrap_servers} is not running")
+        return self._process
+
+    def _own_port(self) -> int:
+        return self._port
+
+    def _ask(self, question: Callable[[Cluster], T]) -> T:
+        with reading.DirectCluster(self._own_port()) as cluster:
+            return question(cluster)
+
+
+def unique_topic_name(stem: str) -> str:
+    """Readable in a log, legal as a topic's name, and never given twice."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:_NAME_LENGTH_MAX] or "topic"
+    return f"{plain}-{uuid.uuid4().hex[:8]}"
+
+
+def _as_text(config: Mapping[str, object], *, is_topic: bool = False) -> dict[str, str]:
+    """Config values as the broker reads them: lists with commas, booleans in lower case."""
+    texts = {}
+    for name, value in config.items():
+        if name in _OURS and not is_topic:
+            raise ValueError(f"{name}: this is chosen by OttlaBroker; leave it out")
+        if isinstance(value, bool):
+            texts[name] = str(value).lower()
+        elif isinstance(value, list | tuple):
+            texts[name] = ",".join(map(str, value))
+        else:
+            texts[name] = str(value)
+    return texts
+
+
+def _as_bytes(value: bytes | str | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,26 @@
+"""What a test's broker process runs: `ottla serve`, which ends when the test's process does, however that ends.
+
+The test holds the other end of standard input. A pipe rather than a parent-death signal: that one fires when the
+thread ends that started the process, and setting it needs code between fork and exec, unsafe in a threaded process.
+"""
+
+import os
+import signal
+import threading
+
+
+def main() -> None:
+    threading.Thread(target=_end_with_the_test, daemon=True).start()
+    from ottla.cli.main import main as ottla
+
+    ottla()
+
+
+def _end_with_the_test() -> None:
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()
