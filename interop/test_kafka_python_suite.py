@@ -32,12 +32,8 @@ DESELECTED = {
     INFERS_THE_VERSION: "is run by itself, below",
 }
 NOT_SERVED_YET = {
-    "test_elect_leaders": "ElectLeaders comes with a cluster of several brokers",
-    "test_alter_partition_reassignments": "AlterPartitionReassignments comes with a cluster of several brokers",
-    "test_list_partition_reassignments": "ListPartitionReassignments comes with a cluster of several brokers",
     "test_alter_replica_log_dirs": "AlterReplicaLogDirs: replicas cannot be moved between directories",
     "test_describe_metadata_quorum": "DescribeQuorum is about Kafka's own Raft quorum; there is none here",
-    "test_list_config_resources": "ListConfigResources is not served",
 }
 
 # How many must have run and passed, so that a suite that skips itself does not pass for a good one.

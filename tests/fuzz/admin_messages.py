@@ -5,6 +5,11 @@ from collections.abc import Callable
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -14,6 +19,12 @@ from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from ottla.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from ottla.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 
 _TOPIC, _BROKER, _LOGGER = 2, 4, 8
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
@@ -36,6 +47,30 @@ def admin_messages(topic: str) -> dict[ApiKey, Callable[[int], ApiMessage]]:
         ),
         ApiKey.DESCRIBE_LOG_DIRS: lambda version: DescribeLogDirsRequest(
             topics=[DescribableLogDirTopic(topic=topic, partitions=[0, 1])]
+        ),
+        ApiKey.ELECT_LEADERS: lambda version: ElectLeadersRequest(
+            election_type=min(version, 1),
+            topic_partitions=[TopicPartitions(topic=topic, partitions=[0, 1, 9])],
+            timeout_ms=50,
+        ),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda version: AlterPartitionReassignmentsRequest(
+            timeout_ms=50,
+            topics=[
+                ReassignableTopic(
+                    name=topic,
+                    partitions=[
+                        ReassignablePartition(partition_index=0, replicas=[1]),
+                        ReassignablePartition(partition_index=1, replicas=[1, 2]),
+                        ReassignablePartition(partition_index=0, replicas=None),
+                    ],
+                )
+            ],
+        ),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda version: ListPartitionReassignmentsRequest(
+            timeout_ms=50, topics=[ListPartitionReassignmentsTopics(name=topic, partition_indexes=[0, 9])]
+        ),
+        ApiKey.LIST_CONFIG_RESOURCES: lambda version: ListConfigResourcesRequest(
+            resource_types=[_TOPIC, _BROKER, _LOGGER] if version else []
         ),
         ApiKey.DESCRIBE_CONFIGS: lambda version: DescribeConfigsRequest(
             resources=[

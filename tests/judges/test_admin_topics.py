@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka import KafkaAdminClient
+from kafka import TopicPartition as PythonPartition
 from kafka.admin import NewPartitions as PythonNewPartitions
 from kafka.admin import NewTopic as PythonNewTopic
+from kafka.errors import InvalidReplicationAssignmentError, NoReassignmentInProgressError, UnknownTopicOrPartitionError
 
 from tests.processes import BrokerProcess
 
@@ -153,3 +155,33 @@ def test_kafka_python_describes_cluster_and_log_dirs(shared_broker: BrokerProces
         told = str(admin.describe_log_dirs())
         assert name in told
         assert str(shared_broker.data_dir) in told
+
+
+@pytest.mark.parametrize("election_type", [ElectionType.PREFERRED, ElectionType.UNCLEAN])
+def test_confluent_hears_that_no_election_is_needed(admin: AdminClient, name: str, election_type: ElectionType) -> None:
+    done(admin.create_topics([NewTopic(name, 2, 1)]))
+    named = [TopicPartition(name, 0), TopicPartition(name, 1), TopicPartition(name, 9)]
+    elected = admin.elect_leaders(election_type, named).result(WAIT_S)
+    assert {partition.partition: error.name() for partition, error in elected.items()} == {
+        0: "ELECTION_NOT_NEEDED",
+        1: "ELECTION_NOT_NEEDED",
+        9: "UNKNOWN_TOPIC_OR_PART",
+    }
+    assert admin.elect_leaders(election_type).result(WAIT_S) == {}
+
+
+def test_kafka_python_reassigns_partitions_and_lists_resources(shared_broker: BrokerProcess, name: str) -> None:
+    with python_admin(shared_broker) as admin:
+        admin.create_topics([PythonNewTopic(name, 2, 1)])
+        here, moved, absent = (PythonPartition(name, index) for index in (0, 1, 2))
+        assert admin.alter_partition_reassignments({here: [1], moved: [1, 9], absent: None}) == {
+            here: None,
+            moved: InvalidReplicationAssignmentError,
+            absent: UnknownTopicOrPartitionError,
+        }
+        assert admin.alter_partition_reassignments({here: None}) == {here: NoReassignmentInProgressError}
+        assert admin.list_partition_reassignments() == {}
+        assert admin.list_partition_reassignments([here, absent]) == {}
+        listed = admin.list_config_resources()
+        assert "1" in listed["broker"]
+        assert name in listed["topic"]

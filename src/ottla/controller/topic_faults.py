@@ -21,6 +21,10 @@ def unknown_topic(name: str) -> TopicFault:
     return TopicFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
 
 
+def unknown_partition(name: str, index: int) -> TopicFault:
+    return TopicFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} has no partition {index}")
+
+
 def fault_of_store(name: str, result: Result) -> TopicFault:
     """What the coordination store said instead of yes."""
     if result.code == Code.NODE_EXISTS:

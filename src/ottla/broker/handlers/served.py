@@ -84,6 +84,6 @@ def serve_all(
             *topic_apis(
                 config, cache=cache, topics=topics, replicas=replicas, log_manager=log_manager, background=background
             ),
-            *config_apis(configs, current, config.get_int("broker.id")),
+            *config_apis(configs, current, config.get_int("broker.id"), cache),
         ]
     )
