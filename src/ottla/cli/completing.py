@@ -8,10 +8,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from ottla.cli.options import BOOTSTRAP_VARIABLE, CLIENT_ID, DEFAULT_BOOTSTRAP
-from ottla.clients.admin_groups import list_groups
-from ottla.clients.cluster import Cluster
+from ottla.clients.admin import Admin
 from ottla.clients.errors import ClientError
-from ottla.clients.topics import list_topics
+from ottla.core.config.definition import ConfigError
 
 # A person waits for the tab key: better no names than late ones.
 _CONNECT_TIMEOUT_MS: Final = 400
@@ -19,11 +18,11 @@ _REQUEST_TIMEOUT_MS: Final = 800
 
 
 def complete_topics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return _items(context, parameter, incomplete, list_topics)
+    return _items(context, parameter, incomplete, Admin.list_topics)
 
 
 def complete_groups(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return _items(context, parameter, incomplete, lambda cluster: [group.group_id for group in list_groups(cluster)])
+    return _items(context, parameter, incomplete, lambda admin: [group.group_id for group in admin.list_groups()])
 
 
 def complete_topic_keys(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -33,20 +32,20 @@ def complete_topic_keys(context: click.Context, parameter: click.Parameter, inco
 
 
 def _items(
-    context: click.Context, parameter: click.Parameter, incomplete: str, ask: Callable[[Cluster], Iterable[str]]
+    context: click.Context, parameter: click.Parameter, incomplete: str, ask: Callable[[Admin], Iterable[str]]
 ) -> list[CompletionItem]:
     bootstrap = context.params.get("bootstrap") or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
     words = context.params.get(parameter.name or "")
     given = words if isinstance(words, tuple) else ()
     try:
-        with Cluster(
-            bootstrap,
+        with Admin(
+            bootstrap_servers=bootstrap,
             client_id=CLIENT_ID,
-            connect_timeout_ms=_CONNECT_TIMEOUT_MS,
+            socket_connection_setup_timeout_ms=_CONNECT_TIMEOUT_MS,
             request_timeout_ms=_REQUEST_TIMEOUT_MS,
-            retry_timeout_ms=0,
-        ) as cluster:
-            names = list(ask(cluster))
-    except (ClientError, ValueError):
+            default_api_timeout_ms=0,
+        ) as admin:
+            names = list(ask(admin))
+    except (ClientError, ConfigError):
         return []
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and name not in given]

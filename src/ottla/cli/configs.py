@@ -6,10 +6,11 @@ from typing import Any, TypeVar
 import click
 
 from ottla.cli.completing import complete_topics
-from ottla.cli.failures import fail, nearest, split_outcomes, worded
+from ottla.cli.failures import fail, failures_of, nearest, split_outcomes, worded
 from ottla.cli.key_values import parse_pairs, worded_with_keys
-from ottla.cli.options import bootstrap_option, json_option, open_cluster
+from ottla.cli.options import bootstrap_option, json_option, open_admin
 from ottla.cli.output import print_json, print_table, say
+from ottla.clients.admin import Admin
 from ottla.clients.admin_configs import (
     AlterKind,
     ConfigChange,
@@ -17,13 +18,9 @@ from ottla.clients.admin_configs import (
     ConfigResource,
     ConfigSource,
     ResourceType,
-    alter_configs,
     broker_resource,
-    describe_configs,
     topic_resource,
 )
-from ottla.clients.cluster import Cluster
-from ottla.clients.topics import list_topics
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -56,21 +53,21 @@ def _resources(
     return [broker_resource(broker_id) for broker_id in dict.fromkeys(broker_ids)] or [broker_resource(None)]
 
 
-def _unknown(cluster: Cluster, resources: list[ConfigResource]) -> dict[ConfigResource, str]:
+def _unknown(admin: Admin, resources: list[ConfigResource]) -> dict[ConfigResource, str]:
     """What there is no such thing as, with the nearest name."""
     if resources[0].type == ResourceType.TOPIC:
-        known = list_topics(cluster)
+        known = admin.list_topics()
         return {
             resource: f"{resource}: no such topic{nearest(resource.name, known)}"
             for resource in resources
             if resource.name not in known
         }
-    cluster.retry(lambda: cluster.refresh([]))
-    listed = ", ".join(str(broker_id) for broker_id in sorted(cluster.brokers))
+    brokers = admin.brokers()
+    listed = ", ".join(str(broker_id) for broker_id in sorted(brokers))
     return {
         resource: f"{resource}: no such broker; the cluster has {listed}"
         for resource in resources
-        if resource.name and int(resource.name) not in cluster.brokers
+        if resource.name and int(resource.name) not in brokers
     }
 
 
@@ -89,11 +86,12 @@ def describe_command(
 ) -> int:
     """Show keys with their values, where these come from, and what would hold otherwise."""
     resources = _resources(topic_names, broker_ids, broker_defaults)
-    with open_cluster(bootstrap) as cluster:
-        unknown = _unknown(cluster, resources)
+    with open_admin(bootstrap) as admin:
+        unknown = _unknown(admin, resources)
         known = [resource for resource in resources if resource not in unknown]
-        outcomes = describe_configs(cluster, known, with_synonyms=True, with_documentation=as_json)
-    described, failed = split_outcomes(outcomes)
+        described, failed = split_outcomes(
+            lambda: admin.describe_configs(known, with_synonyms=True, with_documentation=as_json)
+        )
     shown = {
         resource: [entry for entry in entries if with_defaults or entry.source != ConfigSource.DEFAULT_CONFIG]
         for resource, entries in described.items()
@@ -183,36 +181,36 @@ def alter_command(
         raise click.UsageError("say what to alter: --set, --unset, --append or --subtract")
     if len(set(keys)) < len(keys):
         raise click.UsageError("a key can be altered in one way at a time")
-    with open_cluster(bootstrap) as cluster:
-        unknown = _unknown(cluster, resources)
+    with open_admin(bootstrap) as admin:
+        unknown = _unknown(admin, resources)
         wanted = {resource: changes for resource in resources if resource not in unknown}
         if wanted and resources[0].type == ResourceType.BROKER:
-            _warn_of_keys_without_effect(cluster, next(iter(wanted)), keys)
-        done, failed = split_outcomes(alter_configs(cluster, wanted, validate_only=validate_only))
+            _warn_of_keys_without_effect(admin, next(iter(wanted)), keys)
+        failed = failures_of(lambda: admin.alter_configs(wanted, validate_only=validate_only))
         problems = list(unknown.values())
         if failed:
-            known = _known_keys(cluster, next(iter(failed)))
+            known = _known_keys(admin, next(iter(failed)))
             problems += [worded_with_keys(error, keys, known) for error in failed.values()]
-    for resource in done:
+    for resource in [resource for resource in wanted if resource not in failed]:
         click.echo(f"{'would alter' if validate_only else 'altered'} {resource}: {_changes_text(changes)}")
     for problem in problems:
         fail(problem)
     return 1 if problems else 0
 
 
-def _warn_of_keys_without_effect(cluster: Cluster, resource: ConfigResource, keys: list[str]) -> None:
+def _warn_of_keys_without_effect(admin: Admin, resource: ConfigResource, keys: list[str]) -> None:
     """A broker may keep keys that it doesn't know, as Kafka does for plug-ins: mistyped ones too, without a word."""
-    known = _known_keys(cluster, resource)
+    known = _known_keys(admin, resource)
     for key in keys:
         if known and key not in known and not key.startswith("listener.name."):
             say(f"note: the broker names no key {key}{nearest(key, known)}")
 
 
-def _known_keys(cluster: Cluster, resource: ConfigResource) -> list[str]:
+def _known_keys(admin: Admin, resource: ConfigResource) -> list[str]:
     """The keys that the broker itself names for such a thing, for the hint after a refusal."""
     if resource.type == ResourceType.BROKER and not resource.name:
-        resource = broker_resource(min(cluster.brokers))  # the defaults name only what is set
-    entries, _ = split_outcomes(describe_configs(cluster, [resource]))
+        resource = broker_resource(min(admin.brokers()))  # the defaults name only what is set
+    entries, _ = split_outcomes(lambda: admin.describe_configs([resource]))
     return [entry.name for entry in entries.get(resource, ())]
 
 

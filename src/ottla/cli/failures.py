@@ -1,12 +1,12 @@
 """Worded failures: what a broker's error code means for the person who typed the command, and what to do about it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
-from ottla.clients.errors import BrokerError
+from ottla.clients.errors import BrokerError, OperationFailed
 from ottla.core.errors import ErrorCode
 
 K = TypeVar("K")
@@ -44,13 +44,19 @@ def fail(message: str) -> None:
     click.echo(f"Error: {message}", err=True)
 
 
-def split_outcomes(outcomes: Mapping[K, R | BrokerError]) -> tuple[dict[K, R], dict[K, BrokerError]]:
-    """What went well, and what did not."""
-    done: dict[K, R] = {}
-    failed: dict[K, BrokerError] = {}
-    for key, outcome in outcomes.items():
-        if isinstance(outcome, BrokerError):
-            failed[key] = outcome
-        else:
-            done[key] = outcome
-    return done, failed
+def split_outcomes(operation: Callable[[], Mapping[K, R]]) -> tuple[dict[K, R], dict[K, BrokerError]]:
+    """What went well of an administrator's operation on several things, and what did not."""
+    try:
+        return dict(operation()), {}
+    except OperationFailed as failed:
+        done = {key: outcome for key, outcome in failed.outcomes.items() if key not in failed.failures}
+        return done, failed.failures
+
+
+def failures_of(operation: Callable[[], None]) -> dict[Any, BrokerError]:
+    """What did not go well, of one that gives nothing back."""
+    try:
+        operation()
+    except OperationFailed as failed:
+        return failed.failures
+    return {}

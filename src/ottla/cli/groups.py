@@ -8,21 +8,14 @@ from typing import Final, NamedTuple
 import click
 
 from ottla.cli.completing import complete_groups
-from ottla.cli.failures import fail, split_outcomes, worded
+from ottla.cli.failures import fail, failures_of, split_outcomes, worded
 from ottla.cli.groups_offsets import delete_offsets_command, reset_offsets_command
 from ottla.cli.matching import match
-from ottla.cli.options import bootstrap_option, json_option, open_cluster
+from ottla.cli.options import bootstrap_option, json_option, open_admin
 from ottla.cli.output import number, print_json, print_names, print_table, say
-from ottla.clients.admin_groups import (
-    GroupDescription,
-    GroupMember,
-    ListedGroup,
-    delete_groups,
-    describe_each_group,
-    list_groups,
-)
-from ottla.clients.admin_offsets import CommittedOffset, fetch_offsets, list_each_offset
-from ottla.clients.cluster import Cluster
+from ottla.clients.admin import Admin
+from ottla.clients.admin_groups import GroupDescription, GroupMember, ListedGroup
+from ottla.clients.admin_offsets import CommittedOffset
 from ottla.clients.errors import BrokerError
 from ottla.clients.topics import LATEST
 from ottla.core.types import Offset, TopicPartition
@@ -55,8 +48,8 @@ groups.add_command(delete_offsets_command)
 @json_option
 def list_command(bootstrap: str, states: tuple[str, ...], as_json: bool) -> None:
     """List the groups; in a pipe their names alone, one a line."""
-    with open_cluster(bootstrap) as cluster:
-        found = list_groups(cluster)
+    with open_admin(bootstrap) as admin:
+        found = admin.list_groups()
     if states and any(not group.state for group in found):
         raise click.ClickException("this broker does not tell the states of groups in a list; use groups describe")
     shown = [group for group in found if not states or group.state in states]
@@ -95,12 +88,12 @@ class PartitionLag(NamedTuple):
         return max(0, self.log_end_offset - self.committed.offset)
 
 
-def partition_lags(cluster: Cluster, group: GroupDescription) -> list[PartitionLag]:
+def partition_lags(admin: Admin, group: GroupDescription) -> list[PartitionLag]:
     """Every partition that the group has committed for, or that one of its members owns."""
-    committed = fetch_offsets(cluster, group.group_id)
+    committed = admin.list_group_offsets(group.group_id)
     owners = {place: member for member in group.members for place in member.assignment}
     places = sorted({*committed, *owners})
-    ends, _ = split_outcomes(list_each_offset(cluster, places, LATEST, waits_for_leaders=False))
+    ends, _ = split_outcomes(lambda: admin.list_offsets(places, LATEST, waits_for_leaders=False))
     return [
         PartitionLag(place, committed.get(place), ends[place].offset if place in ends else None, owners.get(place))
         for place in places
@@ -119,13 +112,13 @@ def partition_lags(cluster: Cluster, group: GroupDescription) -> list[PartitionL
 def describe_command(names: tuple[str, ...], bootstrap: str, view: str, as_json: bool) -> int:
     """Show consumer groups. GROUPS may be patterns; '*' means all."""
     lags: dict[str, list[PartitionLag]] = {}
-    with open_cluster(bootstrap) as cluster:
-        described, problems = _described(cluster, names)
-        addresses = {broker_id: str(address) for broker_id, address in cluster.brokers.items()}
+    with open_admin(bootstrap) as admin:
+        described, problems = _described(admin, names)
+        addresses = {broker_id: str(address) for broker_id, address in admin.brokers().items()}
         if view == "offsets":
             for group in described:
                 try:
-                    lags[group.group_id] = partition_lags(cluster, group)
+                    lags[group.group_id] = partition_lags(admin, group)
                 except BrokerError as error:
                     problems.append(worded(error))
     if as_json:
@@ -142,14 +135,14 @@ def describe_command(names: tuple[str, ...], bootstrap: str, view: str, as_json:
     return 1 if problems else 0
 
 
-def _described(cluster: Cluster, words: tuple[str, ...]) -> tuple[list[GroupDescription], list[str]]:
-    listed = {group.group_id: group for group in list_groups(cluster)}
+def _described(admin: Admin, words: tuple[str, ...]) -> tuple[list[GroupDescription], list[str]]:
+    listed = {group.group_id: group for group in admin.list_groups()}
     foreign = [name for name, group in listed.items() if group.type.lower() not in _DESCRIBED_TYPES]
     chosen, problems = match(words, listed, kind="group", hidden=foreign)
     for name in set(chosen).intersection(foreign):
         chosen.remove(name)
         problems.append(f"group {name} is of type {listed[name].type}; only consumer groups are known here")
-    done, failed = split_outcomes(describe_each_group(cluster, chosen))
+    done, failed = split_outcomes(lambda: admin.describe_groups(chosen))
     return [done[name] for name in chosen if name in done], [*problems, *(worded(e) for e in failed.values())]
 
 
@@ -299,16 +292,16 @@ def _as_object(group: GroupDescription, view: str, lags: list[PartitionLag] | No
 @json_option
 def delete_command(names: tuple[str, ...], bootstrap: str, execute: bool, as_json: bool) -> int:
     """Delete groups with all their offsets. GROUPS may be patterns; a group with members is never deleted."""
-    with open_cluster(bootstrap) as cluster:
-        described, problems = _described(cluster, names)
+    with open_admin(bootstrap) as admin:
+        described, problems = _described(admin, names)
         for group in described:
             if group.has_members:
                 problems.append(_still_read(group))
         empty = [group for group in described if not group.has_members]
-        offsets = {group.group_id: len(fetch_offsets(cluster, group.group_id)) for group in empty}
+        offsets = {group.group_id: len(admin.list_group_offsets(group.group_id)) for group in empty}
         failed: dict[str, BrokerError] = {}
         if execute:
-            _, failed = split_outcomes(delete_groups(cluster, offsets))
+            failed = failures_of(lambda: admin.delete_groups(offsets))
     problems += [worded(error) for error in failed.values()]
     shown = [group for group in empty if group.group_id not in failed]
     if as_json:

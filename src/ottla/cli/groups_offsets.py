@@ -7,8 +7,8 @@ from typing import Any, Final
 import click
 
 from ottla.cli.completing import complete_groups, complete_topics
-from ottla.cli.failures import fail, nearest, split_outcomes, worded
-from ottla.cli.options import bootstrap_option, json_option, open_cluster
+from ottla.cli.failures import fail, failures_of, nearest, worded
+from ottla.cli.options import bootstrap_option, json_option, open_admin
 from ottla.cli.output import number, print_json, print_table, say
 from ottla.cli.reset_plan import (
     Ends,
@@ -21,9 +21,8 @@ from ottla.cli.reset_plan import (
     read_plan,
     wanted_offsets,
 )
-from ottla.clients.admin_groups import describe_each_group, list_groups
-from ottla.clients.admin_offsets import NO_OFFSET, commit_offsets, delete_offsets, fetch_offsets, list_each_offset
-from ottla.clients.cluster import Cluster
+from ottla.clients.admin import Admin
+from ottla.clients.admin_offsets import NO_OFFSET
 from ottla.clients.errors import BrokerError
 from ottla.clients.topics import EARLIEST, LATEST
 from ottla.core.errors import ErrorCode
@@ -106,22 +105,23 @@ def reset_offsets_command(
         raise click.UsageError("--from-file names its topics itself; leave out --topic and --all-topics")
     if scenario != "from_file" and bool(topics) == all_topics:
         raise click.UsageError("say which offsets: either --topic TOPIC[:0,1] (may be repeated) or --all-topics")
-    with open_cluster(bootstrap) as cluster:
-        _check_nobody_reads(cluster, group, may_be_new=not all_topics)
-        committed = {place: found.offset for place, found in fetch_offsets(cluster, group).items()}
+    with open_admin(bootstrap) as admin:
+        _check_nobody_reads(admin, group, may_be_new=not all_topics)
+        committed = {place: found.offset for place, found in admin.list_group_offsets(group).items()}
         if scenario == "from_file":
             places = sorted(given := _plan_from(scenarios["from_file"], group))
         else:
             given = {}
-            places = sorted(committed) if all_topics else _places(cluster, topics)
+            places = sorted(committed) if all_topics else _places(admin, topics)
         if not places:
             raise click.ClickException(f"group {group} has committed no offsets; name what to set with --topic")
-        ends = _ends(cluster, places)
-        wanted = _wanted(cluster, scenario, scenarios[scenario], committed, ends, given)
+        ends = _ends(admin, places)
+        wanted = _wanted(admin, scenario, scenarios[scenario], committed, ends, given)
         moves = plan_moves(wanted, committed, ends)
         failed: dict[TopicPartition, BrokerError] = {}
         if execute:
-            _, failed = split_outcomes(commit_offsets(cluster, group, {move.place: move.new_offset for move in moves}))
+            offsets = {move.place: move.new_offset for move in moves}
+            failed = failures_of(lambda: admin.alter_group_offsets(group, offsets))
     done = [move for move in moves if move.place not in failed]
     _show_moves(group, done, export_path, executed=execute, as_json=as_json)
     for error in failed.values():
@@ -140,14 +140,15 @@ def _one_scenario(scenarios: dict[str, Any]) -> str:
     return chosen[0]
 
 
-def _check_nobody_reads(cluster: Cluster, group: str, *, may_be_new: bool) -> None:
-    described = describe_each_group(cluster, [group])[group]
-    if isinstance(described, BrokerError):
-        if described.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
-            raise described
+def _check_nobody_reads(admin: Admin, group: str, *, may_be_new: bool) -> None:
+    try:
+        described = admin.describe_groups([group])[group]
+    except BrokerError as error:
+        if error.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
         if not may_be_new:
-            known = [listed.group_id for listed in list_groups(cluster)]
-            raise click.ClickException(f"group {group}: no such group{nearest(group, known)}")
+            known = [listed.group_id for listed in admin.list_groups()]
+            raise click.ClickException(f"group {group}: no such group{nearest(group, known)}") from error
         say(f"group {group} does not exist yet")
         return
     if described.members:
@@ -165,13 +166,13 @@ def _plan_from(file: Any, group: str) -> dict[TopicPartition, Offset]:
         raise click.ClickException(f"{file.name}: {error}") from error
 
 
-def _places(cluster: Cluster, topics: tuple[tuple[str, list[int] | None], ...]) -> list[TopicPartition]:
-    cluster.retry(cluster.refresh)
+def _places(admin: Admin, topics: tuple[tuple[str, list[int] | None], ...]) -> list[TopicPartition]:
+    described = admin.describe_topics()
     places: set[TopicPartition] = set()
     for name, partitions in topics:
-        if name not in cluster.topics:
-            raise click.ClickException(f"topic {name}: no such topic{nearest(name, cluster.topics)}")
-        known = {view.partition for view in cluster.topics[name]}
+        if name not in described:
+            raise click.ClickException(f"topic {name}: no such topic{nearest(name, described)}")
+        known = {part.partition for part in described[name].partitions}
         for partition in known if partitions is None else partitions:
             if partition not in known:
                 raise click.ClickException(f"topic {name} has partitions 0 to {len(known) - 1}, not {partition}")
@@ -179,20 +180,18 @@ def _places(cluster: Cluster, topics: tuple[tuple[str, list[int] | None], ...]) 
     return sorted(places)
 
 
-def _ends(cluster: Cluster, places: list[TopicPartition]) -> dict[TopicPartition, Ends]:
-    first, last = (_offsets(cluster, places, end) for end in (EARLIEST, LATEST))
+def _ends(admin: Admin, places: list[TopicPartition]) -> dict[TopicPartition, Ends]:
+    first, last = (_offsets(admin, places, end) for end in (EARLIEST, LATEST))
     return {place: Ends(first[place], last[place]) for place in places}
 
 
-def _offsets(cluster: Cluster, places: list[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, Offset]:
-    found, failed = split_outcomes(list_each_offset(cluster, places, timestamp_ms))
-    for error in failed.values():
-        raise error  # a plan with holes is none
+def _offsets(admin: Admin, places: list[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, Offset]:
+    found = admin.list_offsets(places, timestamp_ms)  # raises if any failed: a plan with holes is none
     return {place: listed.offset for place, listed in found.items()}
 
 
 def _wanted(
-    cluster: Cluster,
+    admin: Admin,
     scenario: str,
     value: Any,
     committed: dict[TopicPartition, Offset],
@@ -201,7 +200,7 @@ def _wanted(
 ) -> dict[TopicPartition, Offset]:
     if scenario in ("to_datetime", "by_duration"):
         timestamp_ms = value if scenario == "to_datetime" else int(time.time() * 1000) - value
-        by_time = _offsets(cluster, list(ends), max(0, timestamp_ms))
+        by_time = _offsets(admin, list(ends), max(0, timestamp_ms))
         # No record is so young: the end, where the next one will be.
         given = {place: ends[place].end if offset == NO_OFFSET else offset for place, offset in by_time.items()}
 
@@ -268,12 +267,12 @@ def delete_offsets_command(
     """Forget what GROUP has committed for topics. Refused for topics that its members read."""
     if not topics:
         raise click.UsageError("say which offsets: --topic TOPIC[:0,1] (may be repeated)")
-    with open_cluster(bootstrap) as cluster:
-        committed = {place: found.offset for place, found in fetch_offsets(cluster, group).items()}
+    with open_admin(bootstrap) as admin:
+        committed = {place: found.offset for place, found in admin.list_group_offsets(group).items()}
         chosen, problems = _committed_for(topics, committed, group)
         failed: dict[TopicPartition, BrokerError] = {}
         if execute and chosen:
-            _, failed = split_outcomes(delete_offsets(cluster, group, chosen))
+            failed = failures_of(lambda: admin.delete_group_offsets(group, chosen))
     shown = [place for place in chosen if place not in failed]
     if as_json:
         print_json([{**place._asdict(), "offset": committed[place], "deleted": execute} for place in shown])

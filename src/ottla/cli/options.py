@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from ottla.cli.failures import worded
-from ottla.clients.cluster import RETRY_TIMEOUT_MS, Cluster
+from ottla.clients.admin import Admin
+from ottla.clients.cluster import RETRY_BACKOFF_MS, RETRY_TIMEOUT_MS, Cluster
 from ottla.clients.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, parse_bootstrap
 from ottla.clients.errors import BrokerError, ClientError, ConnectionFailed
 
@@ -67,17 +68,37 @@ def open_cluster(
         request_timeout_ms=request_timeout_ms,
         retry_timeout_ms=retry_timeout_ms,
     )
-    with cluster:
-        try:
-            cluster.any_connection()  # a wrong address is told at once; only what comes after is worth retries
-        except ConnectionFailed as error:
-            raise click.ClickException(_not_reached(bootstrap, error)) from error
-        try:
-            yield cluster
-        except BrokerError as error:
-            raise click.ClickException(worded(error)) from error
-        except ClientError as error:
-            raise click.ClickException(str(error)) from error
+    with cluster, _worded_failures(bootstrap, cluster.any_connection):
+        yield cluster
+
+
+@contextmanager
+def open_admin(bootstrap: str) -> Iterator[Admin]:
+    """An administrator whose cluster was reached; failures inside the block end the command with exit code 1."""
+    admin = Admin(
+        bootstrap_servers=bootstrap,
+        client_id=CLIENT_ID,
+        socket_connection_setup_timeout_ms=CONNECT_TIMEOUT_MS,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+        default_api_timeout_ms=RETRY_TIMEOUT_MS,
+        retry_backoff_ms=RETRY_BACKOFF_MS,
+    )
+    with admin, _worded_failures(bootstrap, admin.connect):
+        yield admin
+
+
+@contextmanager
+def _worded_failures(bootstrap: str, connect: Callable[[], object]) -> Iterator[None]:
+    try:
+        connect()  # a wrong address is told at once; only what comes after is worth retries
+    except ConnectionFailed as error:
+        raise click.ClickException(_not_reached(bootstrap, error)) from error
+    try:
+        yield
+    except BrokerError as error:
+        raise click.ClickException(worded(error)) from error
+    except ClientError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _not_reached(bootstrap: str, error: ConnectionFailed) -> str:

@@ -8,12 +8,13 @@ import click
 from ottla.cli.completing import complete_topics
 from ottla.cli.failures import fail, split_outcomes, worded
 from ottla.cli.matching import match
-from ottla.cli.options import bootstrap_option, json_option, open_cluster
+from ottla.cli.options import bootstrap_option, json_option, open_admin
 from ottla.cli.output import number, print_json, print_names, print_table
 from ottla.cli.topics_change import alter_topics, create_topics, delete_topics
-from ottla.clients.admin_configs import ConfigEntry, ConfigSource, describe_configs, topic_resource
-from ottla.clients.admin_topics import PartitionDescription, TopicDescription, describe_topics
-from ottla.clients.cluster import NO_LEADER, Cluster
+from ottla.clients.admin import Admin
+from ottla.clients.admin_configs import ConfigEntry, ConfigSource, topic_resource
+from ottla.clients.admin_topics import PartitionDescription, TopicDescription
+from ottla.clients.cluster import NO_LEADER
 from ottla.clients.errors import BrokerError
 from ottla.protocol.apis import ApiKey
 
@@ -36,8 +37,8 @@ topics.add_command(delete_topics)
 @json_option
 def list_command(bootstrap: str, exclude_internal: bool, as_json: bool) -> None:
     """List the topics; in a pipe their names alone, one a line."""
-    with open_cluster(bootstrap) as cluster:
-        described, failed = split_outcomes(describe_topics(cluster))
+    with open_admin(bootstrap) as admin:
+        described, failed = split_outcomes(admin.describe_topics)
     shown = [described[name] for name in sorted(described) if not (exclude_internal and described[name].is_internal)]
     if as_json:
         print_json(
@@ -118,12 +119,12 @@ def describe_command(
     NAMES may be patterns such as 'orders-*'; without any, all topics are shown. Several filters mean any of them.
     """
     wanted = [_FILTERS[name] for name, is_set in filters.items() if is_set]
-    with open_cluster(bootstrap) as cluster:
-        all_topics, _ = split_outcomes(describe_topics(cluster))
+    with open_admin(bootstrap) as admin:
+        all_topics, _ = split_outcomes(admin.describe_topics)
         chosen, problems = match(names, all_topics, kind="topic") if names else (sorted(all_topics), [])
         # The second answer knows more than the list does: the replicas that may become leader.
-        described, failed = split_outcomes(describe_topics(cluster, chosen))
-        shown = _with_configs(cluster, [described[name] for name in chosen if name in described])
+        described, failed = split_outcomes(lambda: admin.describe_topics(chosen))
+        shown = _with_configs(admin, [described[name] for name in chosen if name in described])
     if exclude_internal:
         shown = [each for each in shown if not each.topic.is_internal]
     if topics_with_overrides:
@@ -145,11 +146,12 @@ def _only(shown: _Shown, wanted: list[_Filter]) -> _Shown:
     return shown._replace(topic=shown.topic._replace(partitions=left))
 
 
-def _with_configs(cluster: Cluster, described: list[TopicDescription]) -> list[_Shown]:
-    if not cluster.any_connection().serves(ApiKey.DESCRIBE_CONFIGS):
+def _with_configs(admin: Admin, described: list[TopicDescription]) -> list[_Shown]:
+    if not admin.serves(ApiKey.DESCRIBE_CONFIGS):
         return [_Shown(topic, None) for topic in described]
     # Whoever may not see a configuration may still see the topic.
-    entries, _ = split_outcomes(describe_configs(cluster, [topic_resource(topic.name) for topic in described]))
+    resources = [topic_resource(topic.name) for topic in described]
+    entries, _ = split_outcomes(lambda: admin.describe_configs(resources))
     return [_Shown(topic, entries.get(topic_resource(topic.name))) for topic in described]
 
 

@@ -6,23 +6,14 @@ from typing import NamedTuple
 import click
 
 from ottla.cli.completing import complete_topic_keys, complete_topics
-from ottla.cli.failures import fail, split_outcomes, worded
+from ottla.cli.failures import fail, failures_of, split_outcomes, worded
 from ottla.cli.key_values import known_topic_keys, parse_pairs, worded_with_keys
 from ottla.cli.matching import match
-from ottla.cli.options import bootstrap_option, json_option, open_cluster
+from ottla.cli.options import bootstrap_option, json_option, open_admin
 from ottla.cli.output import human_bytes, number, print_json, print_table, progress, say
-from ottla.clients.admin_cluster import describe_log_dirs
-from ottla.clients.admin_configs import AlterKind, ConfigChange, alter_configs, topic_resource
-from ottla.clients.admin_offsets import list_each_offset
-from ottla.clients.admin_topics import (
-    CreatedTopic,
-    TopicDescription,
-    add_partitions,
-    create_each,
-    delete_each,
-    describe_topics,
-)
-from ottla.clients.cluster import Cluster
+from ottla.clients.admin import Admin
+from ottla.clients.admin_configs import AlterKind, ConfigChange, topic_resource
+from ottla.clients.admin_topics import CreatedTopic, TopicDescription
 from ottla.clients.errors import BrokerError, UnsupportedByBroker
 from ottla.clients.topics import EARLIEST, LATEST, USE_BROKER_DEFAULT, NewTopic
 from ottla.core.errors import ErrorCode
@@ -86,13 +77,17 @@ def create_topics(
         )
         for name in dict.fromkeys(names)
     ]
-    outcomes: dict[str, CreatedTopic | BrokerError] = {}
-    with open_cluster(bootstrap) as cluster, progress("creating", len(wanted)) as went_on:
+    created: dict[str, CreatedTopic] = {}
+    failed: dict[str, BrokerError] = {}
+    with open_admin(bootstrap) as admin, progress("creating", len(wanted)) as went_on:
         for start in range(0, len(wanted), _TOPICS_PER_STEP):
             step = wanted[start : start + _TOPICS_PER_STEP]
-            outcomes.update(create_each(cluster, step, validate_only=validate_only))
+            done, refused = split_outcomes(
+                lambda step=step: admin.create_topics(step, validate_only=validate_only, wait_for_leaders=False)  # type: ignore[misc]
+            )
+            created.update(done)
+            failed.update(refused)
             went_on(len(step))
-    created, failed = split_outcomes(outcomes)
     if as_json:
         print_json([_created_object(topic) for topic in created.values()])
     else:
@@ -150,13 +145,13 @@ def alter_topics(
         raise click.UsageError("a key can be set or deleted, not both")
     if partitions is None and not changes:
         raise click.UsageError("say what to alter: --partitions, --config or --delete-config")
-    with open_cluster(bootstrap) as cluster:
-        all_topics, _ = split_outcomes(describe_topics(cluster))
+    with open_admin(bootstrap) as admin:
+        all_topics, _ = split_outcomes(admin.describe_topics)
         chosen, problems = match(names, all_topics, kind="topic")
         # First whether all of it would go well, then all of it: half of a change is worse than none.
         for only_asks in (True,) if validate_only else (True, False):
             if not problems:
-                problems = _alter(cluster, chosen, partitions, changes, validate_only=only_asks)
+                problems = _alter(admin, chosen, partitions, changes, validate_only=only_asks)
     for problem in problems:
         fail(problem)
     if problems:
@@ -170,17 +165,17 @@ def alter_topics(
 
 
 def _alter(
-    cluster: Cluster, names: list[str], partitions: int | None, changes: list[ConfigChange], *, validate_only: bool
+    admin: Admin, names: list[str], partitions: int | None, changes: list[ConfigChange], *, validate_only: bool
 ) -> list[str]:
     """The problems that came up, worded."""
     problems = []
     if partitions is not None:
         counts = dict.fromkeys(names, partitions)
-        _, refused = split_outcomes(add_partitions(cluster, counts, validate_only=validate_only))
+        _, refused = split_outcomes(lambda: admin.add_partitions(counts, validate_only=validate_only))
         problems += [worded(error) for error in refused.values()]
     if changes:
         by_topic = {topic_resource(name): changes for name in names}
-        _, failed = split_outcomes(alter_configs(cluster, by_topic, validate_only=validate_only))
+        failed = failures_of(lambda: admin.alter_configs(by_topic, validate_only=validate_only))
         keys = [change.name for change in changes]
         problems += [worded_with_keys(error, keys, known_topic_keys()) for error in failed.values()]
     return problems
@@ -205,17 +200,17 @@ def delete_topics(names: tuple[str, ...], bootstrap: str, execute: bool, if_exis
 
     Patterns never mean the cluster's own topics. Records counts offsets, which a compacted topic has gaps in.
     """
-    with open_cluster(bootstrap) as cluster:
-        all_topics, _ = split_outcomes(describe_topics(cluster))
+    with open_admin(bootstrap) as admin:
+        all_topics, _ = split_outcomes(admin.describe_topics)
         internal = [topic.name for topic in all_topics.values() if topic.is_internal]
         chosen, problems = match(names, all_topics, kind="topic", hidden=internal)
-        contents = _contents(cluster, [all_topics[name] for name in chosen])
+        contents = _contents(admin, [all_topics[name] for name in chosen])
         failed: dict[str, BrokerError] = {}
         if execute:
             with progress("deleting", len(chosen)) as went_on:
                 for start in range(0, len(chosen), _TOPICS_PER_STEP):
                     step = chosen[start : start + _TOPICS_PER_STEP]
-                    failed.update(split_outcomes(delete_each(cluster, step))[1])
+                    failed.update(failures_of(lambda step=step: admin.delete_topics(step)))  # type: ignore[misc]
                     went_on(len(step))
     shown = {name: contents[name] for name in chosen if name not in failed}
     if as_json:
@@ -249,31 +244,32 @@ def _print_contents(shown: dict[str, _Contents], *, title: str) -> None:
     )
 
 
-def _contents(cluster: Cluster, described: Iterable[TopicDescription]) -> dict[str, _Contents]:
+def _contents(admin: Admin, described: Iterable[TopicDescription]) -> dict[str, _Contents]:
     """As far as the brokers tell; not knowing is no reason to refuse."""
     by_name = {topic.name: topic for topic in described}
     places = [TopicPartition(topic.name, part.partition) for topic in by_name.values() for part in topic.partitions]
     records: dict[str, int | None] = dict.fromkeys(by_name, 0)
-    first, last = (list_each_offset(cluster, places, end, waits_for_leaders=False) for end in (EARLIEST, LATEST))
+    first, _ = split_outcomes(lambda: admin.list_offsets(places, EARLIEST, waits_for_leaders=False))
+    last, _ = split_outcomes(lambda: admin.list_offsets(places, LATEST, waits_for_leaders=False))
     for place in places:
-        start, end, so_far = first[place], last[place], records[place.topic]
-        if isinstance(start, BrokerError) or isinstance(end, BrokerError):
+        so_far = records[place.topic]
+        if place not in first or place not in last:
             records[place.topic] = None
         elif so_far is not None:
-            records[place.topic] = so_far + end.offset - start.offset
-    sizes = _sizes(cluster, places)
+            records[place.topic] = so_far + last[place].offset - first[place].offset
+    sizes = _sizes(admin, places)
     return {
         name: _Contents(len(topic.partitions), records[name], None if sizes is None else sizes.get(name, 0))
         for name, topic in by_name.items()
     }
 
 
-def _sizes(cluster: Cluster, places: list[TopicPartition]) -> dict[str, int] | None:
-    if not cluster.any_connection().serves(ApiKey.DESCRIBE_LOG_DIRS):
+def _sizes(admin: Admin, places: list[TopicPartition]) -> dict[str, int] | None:
+    if not admin.serves(ApiKey.DESCRIBE_LOG_DIRS):
         return None
     sizes: dict[str, int] = {}
     try:
-        for directory in describe_log_dirs(cluster, places):
+        for directory in admin.describe_log_dirs(places):
             for replica in directory.replicas:
                 sizes[replica.place.topic] = sizes.get(replica.place.topic, 0) + replica.size_bytes
     except (BrokerError, UnsupportedByBroker):

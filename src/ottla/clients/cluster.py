@@ -23,8 +23,8 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 
 NO_LEADER: Final[BrokerId] = -1
 RETRY_TIMEOUT_MS: Final = 30_000
-_BACKOFF_FIRST_MS: Final = 20
-_BACKOFF_MAX_MS: Final = 1_000
+RETRY_BACKOFF_MS: Final = 20
+RETRY_BACKOFF_MAX_MS: Final = 1_000
 
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=ApiMessage)
@@ -50,6 +50,8 @@ class Cluster:
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
+        retry_backoff_ms: int = RETRY_BACKOFF_MS,
+        retry_backoff_max_ms: int = RETRY_BACKOFF_MAX_MS,
     ) -> None:
         self.client_id = client_id
         self.retry_timeout_ms = retry_timeout_ms
@@ -58,6 +60,8 @@ class Cluster:
         self.brokers: dict[BrokerId, Address] = {}
         self.topics: dict[str, list[PartitionView]] = {}
         self._bootstrap = parse_bootstrap(bootstrap)
+        self._retry_backoff_ms = retry_backoff_ms
+        self._retry_backoff_max_ms = retry_backoff_max_ms
         self._connect_timeout_ms = connect_timeout_ms
         self._request_timeout_ms = request_timeout_ms
         self._connections: dict[Address, Connection] = {}
@@ -156,7 +160,7 @@ class Cluster:
     def retry(self, attempt: Callable[[], T]) -> T:
         """Run `attempt` until it succeeds, fails for good, or `retry_timeout_ms` is over; waits grow in between."""
         deadline = time.monotonic() + self.retry_timeout_ms / 1000
-        wait_ms = _BACKOFF_FIRST_MS
+        wait_ms = self._retry_backoff_ms
         while True:
             try:
                 return attempt()
@@ -165,7 +169,7 @@ class Cluster:
                 if is_final or time.monotonic() + wait_ms / 1000 > deadline:
                     raise
             time.sleep(wait_ms / 1000)
-            wait_ms = min(2 * wait_ms, _BACKOFF_MAX_MS)
+            wait_ms = min(2 * wait_ms, self._retry_backoff_max_ms)
 
     def _connection_at(self, address: Address) -> Connection:
         connection = self._connections.get(address)

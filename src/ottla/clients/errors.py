@@ -3,7 +3,8 @@
 An error code in an answer is a value until a caller decides that it ends the operation; then it becomes `BrokerError`.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from ottla.core.errors import ErrorCode
 
@@ -47,6 +48,18 @@ class ConnectionFailed(ClientError):
     """A broker was not reached, went away, or did not answer in time; whether it acted is not known."""
 
 
+class TimedOut(ClientError, TimeoutError):
+    """An operation was not done within the time that it was given."""
+
+
+class RequestTimedOut(ConnectionFailed, TimedOut):
+    """A request was sent, or waited to be, and no answer came in time; whether the broker acted is not known."""
+
+
+class ClientClosed(ClientError):
+    """The client was closed before the operation was done, or before it began."""
+
+
 class UnsupportedByBroker(ClientError):
     """The broker speaks no version of a request that this client knows."""
 
@@ -61,6 +74,18 @@ class BrokerError(ClientError):
     @property
     def is_retriable(self) -> bool:
         return self.error_code in RETRIABLE
+
+
+class OperationFailed(BrokerError):
+    """Of the things asked for, one or more failed. `outcomes` has every result or error; the code is the first's."""
+
+    def __init__(self, outcomes: Mapping[Any, Any], failures: Mapping[Any, BrokerError]) -> None:
+        first = next(iter(failures.values()))
+        others = f"; {len(failures) - 1} more failed" if len(failures) > 1 else ""
+        ClientError.__init__(self, f"{first}{others}")
+        self.error_code = first.error_code
+        self.outcomes = dict(outcomes)
+        self.failures = dict(failures)
 
 
 def error_name(error_code: int) -> str:

@@ -4,9 +4,10 @@ Everything of a client's core runs in one place, its *lane*: the I/O thread of a
 asyncio client. Callbacks never run inside the call that asked for them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from ottla.clients.connection import Address
 from ottla.clients.errors import ClientError
 from ottla.core.types import BrokerId, Buffer
 from ottla.protocol.message import ApiMessage
@@ -24,6 +25,9 @@ class Timer(Protocol):
 class Network(Protocol):
     """The lane of one client. Every method but `post` is called from within the lane."""
 
+    # Called with a broker's id when the connection to it was lost or could not be made, but for idle ones.
+    on_lost: list[Callable[[BrokerId], None]]
+
     def now_ms(self) -> int:
         """A clock that never goes back."""
         ...
@@ -37,9 +41,17 @@ class Network(Protocol):
         ...
 
     def request(
-        self, broker_id: BrokerId, message: ApiMessage, on_response: OnResponse, *, timeout_ms: int | None = None
+        self,
+        broker_id: BrokerId,
+        message: ApiMessage,
+        on_response: OnResponse,
+        *,
+        timeout_ms: int | None = None,
+        versions: tuple[int, int] | None = None,
     ) -> None:
         """Send a message, in the highest version that both sides speak; `on_response` is called exactly once.
+
+        `versions` keeps it within those that the caller filled in; all that the message has unless given.
 
         Requests to one broker are sent in the order of the calls, over one connection; `broker_id` ANY_BROKER takes
         the least loaded one. A broker id beyond the known ones is a coordinator's own connection (see `coordinator`).
@@ -58,8 +70,8 @@ class Network(Protocol):
         expects_response: bool = True,
     ) -> None:
         """The hot way: `encode(version, correlation id, client id)` packs the frame, `on_frame(version, frame)` gets
-        the answer undecoded, valid during the call only. With acks=0 no answer comes: `on_frame(version, b"")` is
-        called when the frame is handed to the socket.
+        the answer undecoded; its memory is its own and may be kept. With acks=0 no answer comes:
+        `on_frame(version, b"")` is called when the frame is handed to the socket.
         """
         ...
 
@@ -69,6 +81,16 @@ class Network(Protocol):
 
     def serves(self, broker_id: BrokerId, api_key: int) -> tuple[int, int] | None:
         """The versions that a connected broker has of an API; None where it has none or is not connected yet."""
+        ...
+
+    def throttle(self, broker_id: BrokerId, delay_ms: int) -> None:
+        """Send nothing to a broker for a while, since it asked for it. `request` sees to that by itself, whoever
+        decodes the frames of `request_frame` calls this with the `throttle_time_ms` in them.
+        """
+        ...
+
+    def set_brokers(self, brokers: Mapping[BrokerId, Address]) -> None:
+        """Where the brokers of the cluster are, as the metadata says. Connections to others end when they are idle."""
         ...
 
 

@@ -1,0 +1,251 @@
+"""`Admin`: what an administrator does with a cluster, blocking. Each operation is a function of an `admin_*` module.
+
+An operation on several things has an outcome for each. If any failed, `OperationFailed` is raised and has them all.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Final, TypeVar
+
+from ottla.clients import admin_cluster, admin_configs, admin_groups, admin_offsets, admin_topics, topics
+from ottla.clients.admin_cluster import ClusterDescription, LogDirectory
+from ottla.clients.admin_configs import ConfigChange, ConfigEntry, ConfigResource
+from ottla.clients.admin_groups import GroupDescription, ListedGroup
+from ottla.clients.admin_offsets import CommittedOffset, ListedOffset
+from ottla.clients.admin_topics import CreatedTopic, TopicDescription
+from ottla.clients.cluster import Cluster
+from ottla.clients.config import ClientConfig, ClientDefinition
+from ottla.clients.connection import Address
+from ottla.clients.errors import BrokerError, ClientClosed, OperationFailed
+from ottla.clients.topics import NewTopic
+from ottla.core.config.definition import ConfigKey
+from ottla.core.config.values import ConfigType
+from ottla.core.types import BrokerId, Offset, TopicPartition
+
+_REASON: Final = "an administrator keeps no connection that nobody uses"
+
+ADMIN_DEFINITION: Final = ClientDefinition(
+    "admin",
+    (
+        ConfigKey(
+            "default.api.timeout.ms",
+            ConfigType.INT,
+            60_000,
+            "An operation is tried again until then while the cluster says that it may succeed later.",
+            at_least=0,
+        ),
+    ),
+    not_served={
+        "retries": "default.api.timeout.ms is the limit",
+        "reconnect.backoff.ms": "retry.backoff.ms is between two attempts",
+        "reconnect.backoff.max.ms": "retry.backoff.max.ms is between two attempts",
+        "socket.connection.setup.timeout.max.ms": "",
+        "connections.max.idle.ms": _REASON,
+        "metadata.max.age.ms": "every operation asks for fresh metadata",
+        "send.buffer.bytes": "",
+        "receive.buffer.bytes": "",
+        "bootstrap.controllers": "brokers are asked",
+    },
+)
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+
+class Admin:
+    """May be used from several threads: one operation at a time, the others wait. Connects with its first operation."""
+
+    # For `list_offsets`, in place of a time.
+    EARLIEST: Final = topics.EARLIEST
+    LATEST: Final = topics.LATEST
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
+        """Kafka's keys, in a dict or as keywords with underscores; ConfigError names everything that is wrong."""
+        self._start(ClientConfig.parse(ADMIN_DEFINITION, config, **keywords))
+
+    @classmethod
+    def from_properties(
+        cls, path: str | PathLike[str], config: Mapping[str, Any] | None = None, /, **keywords: Any
+    ) -> "Admin":
+        """From a properties file, with `config` on top; keys of it that are unknown are warned of."""
+        admin = cls.__new__(cls)
+        admin._start(ClientConfig.from_properties(ADMIN_DEFINITION, path, config, **keywords))
+        return admin
+
+    def _start(self, config: ClientConfig) -> None:
+        self.config = config
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._cluster = Cluster(
+            config.bootstrap,
+            client_id=config.client_id,
+            connect_timeout_ms=config.get_int("socket.connection.setup.timeout.ms"),
+            request_timeout_ms=config.get_int("request.timeout.ms"),
+            retry_timeout_ms=config.get_int("default.api.timeout.ms"),
+            retry_backoff_ms=config.get_int("retry.backoff.ms"),
+            retry_backoff_max_ms=config.get_int("retry.backoff.max.ms"),
+        )
+
+    def __enter__(self) -> "Admin":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def close(self) -> None:
+        """Waits for the operation that runs. Doing it twice does nothing."""
+        with self._lock:
+            self._is_closed = True
+            self._cluster.close()
+
+    # The cluster.
+
+    def connect(self) -> None:
+        """Reach any broker, or say at once why not: no retries."""
+        self._run(lambda cluster: cluster.any_connection())
+
+    def serves(self, api_key: int) -> bool:
+        """Whether the cluster has an API of the protocol."""
+        return self._run(lambda cluster: cluster.retry(lambda: cluster.any_connection().serves(api_key)))
+
+    def brokers(self) -> dict[BrokerId, Address]:
+        """The brokers that are there now, and where clients reach them."""
+
+        def ask(cluster: Cluster) -> dict[BrokerId, Address]:
+            cluster.retry(lambda: cluster.refresh([]))
+            return dict(cluster.brokers)
+
+        return self._run(ask)
+
+    def describe_cluster(self) -> ClusterDescription:
+        return self._run(admin_cluster.describe_cluster)
+
+    def describe_log_dirs(
+        self, places: Iterable[TopicPartition] | None = None, *, broker_ids: Iterable[BrokerId] | None = None
+    ) -> list[LogDirectory]:
+        """The directories of these brokers, or of all, with these partitions or all in them."""
+        return self._run(lambda cluster: admin_cluster.describe_log_dirs(cluster, places, broker_ids=broker_ids))
+
+    # Topics.
+
+    def list_topics(self) -> list[str]:
+        """The names of all topics, sorted, the cluster's own ones among them."""
+        return self._run(topics.list_topics)
+
+    def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        """These topics, or all."""
+        return self._run_each(lambda cluster: admin_topics.describe_topics(cluster, names))
+
+    def create_topics(
+        self, new: Iterable[NewTopic | str], *, validate_only: bool = False, wait_for_leaders: bool = True
+    ) -> dict[str, CreatedTopic]:
+        """Create topics, by name alone with the broker's defaults; returns when they can be written to."""
+        wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in new]
+
+        def ask(cluster: Cluster) -> dict[str, CreatedTopic | BrokerError]:
+            outcomes = admin_topics.create_each(cluster, wanted, validate_only=validate_only)
+            made = [name for name, outcome in outcomes.items() if not isinstance(outcome, BrokerError)]
+            if made and wait_for_leaders and not validate_only:
+                topics.wait_for_leaders(cluster, made)
+            return outcomes
+
+        return self._run_each(ask)
+
+    def add_partitions(
+        self,
+        counts: Mapping[str, int],
+        *,
+        assignments: Mapping[str, tuple[tuple[BrokerId, ...], ...]] | None = None,
+        validate_only: bool = False,
+    ) -> dict[str, int]:
+        """Raise topics to so many partitions; `assignments` names the replicas of the new ones only."""
+        return self._run_each(
+            lambda cluster: admin_topics.add_partitions(
+                cluster, counts, assignments=assignments, validate_only=validate_only
+            )
+        )
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        self._run_each(lambda cluster: admin_topics.delete_each(cluster, names))
+
+    def delete_records(self, before: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset]:
+        """Drop all records before these offsets; the new first offset of each partition."""
+        return self._run(lambda cluster: topics.delete_records(cluster, before))
+
+    def list_offsets(
+        self, places: Iterable[TopicPartition], timestamp_ms: int, *, waits_for_leaders: bool = True
+    ) -> dict[TopicPartition, ListedOffset]:
+        """The first offset at or after a time, or with `EARLIEST` and `LATEST` the ends of the log."""
+        return self._run_each(
+            lambda cluster: admin_offsets.list_each_offset(
+                cluster, places, timestamp_ms, waits_for_leaders=waits_for_leaders
+            )
+        )
+
+    # Configurations.
+
+    def describe_configs(
+        self, resources: Iterable[ConfigResource], *, with_synonyms: bool = False, with_documentation: bool = False
+    ) -> dict[ConfigResource, tuple[ConfigEntry, ...]]:
+        """All keys of each resource, sorted."""
+        return self._run_each(
+            lambda cluster: admin_configs.describe_configs(
+                cluster, resources, with_synonyms=with_synonyms, with_documentation=with_documentation
+            )
+        )
+
+    def alter_configs(
+        self, changes: Mapping[ConfigResource, Sequence[ConfigChange]], *, validate_only: bool = False
+    ) -> None:
+        """Change the named keys and no others; all keys of a resource, or none."""
+        self._run_each(lambda cluster: admin_configs.alter_configs(cluster, changes, validate_only=validate_only))
+
+    # Groups.
+
+    def list_groups(self) -> list[ListedGroup]:
+        return self._run(admin_groups.list_groups)
+
+    def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+        return self._run_each(lambda cluster: admin_groups.describe_each_group(cluster, group_ids))
+
+    def delete_groups(self, group_ids: Iterable[str]) -> None:
+        """Only groups without members can go."""
+        self._run_each(lambda cluster: admin_groups.delete_groups(cluster, group_ids))
+
+    def list_group_offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """All that a group has committed; nothing for a group that doesn't exist."""
+        return self._run(lambda cluster: admin_offsets.fetch_offsets(cluster, group_id))
+
+    def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """Set the offsets of a group that has no members."""
+        self._run_each(lambda cluster: admin_offsets.commit_offsets(cluster, group_id, offsets))
+
+    def delete_group_offsets(self, group_id: str, places: Iterable[TopicPartition]) -> None:
+        """Forget what a group has committed; refused for topics that its members are subscribed to."""
+        self._run_each(lambda cluster: admin_offsets.delete_offsets(cluster, group_id, places))
+
+    # Inside.
+
+    def _run(self, operation: Callable[[Cluster], R]) -> R:
+        with self._lock:
+            if self._is_closed:
+                raise ClientClosed("the admin client is closed")
+            return operation(self._cluster)
+
+    def _run_each(self, operation: Callable[[Cluster], Mapping[K, R | BrokerError]]) -> dict[K, R]:
+        outcomes = self._run(operation)
+        done: dict[K, R] = {}
+        failures: dict[K, BrokerError] = {}
+        for key, outcome in outcomes.items():
+            if isinstance(outcome, BrokerError):
+                failures[key] = outcome
+            else:
+                done[key] = outcome
+        if failures:
+            raise OperationFailed(outcomes, failures)
+        return done

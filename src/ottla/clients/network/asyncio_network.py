@@ -1,0 +1,155 @@
+"""The lane of an asyncio client: the running event loop, its timers and its transports.
+
+Made and used within one loop. Only asyncio clients import this, so that blocking ones don't pay for asyncio.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
+
+from ottla.clients.connection import Address
+from ottla.clients.errors import ClientError
+from ottla.clients.network.lane import LaneNetwork
+from ottla.clients.network.settings import NetworkSettings
+from ottla.clients.network.wire import Channel, Wire
+from ottla.core.types import Buffer
+
+T = TypeVar("T")
+
+# Parts shorter than this are joined into one write; longer ones go as they are.
+_JOINED_BYTES_MAX = 64 * 1024
+
+
+class AsyncioNetwork(LaneNetwork):
+    """From its making until `close`; both, and all between, in the same event loop."""
+
+    def __init__(self, bootstrap: str, *, client_id: str, settings: NetworkSettings) -> None:
+        super().__init__(bootstrap, client_id=client_id, settings=settings)
+        self.loop = asyncio.get_running_loop()
+
+    def now_ms(self) -> int:
+        return int(self.loop.time() * 1000)
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        return self.loop.call_later(delay_ms / 1000, callback)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.loop.call_soon(callback)
+
+    def post(self, callback: Callable[[], None]) -> None:
+        self.loop.call_soon_threadsafe(callback)
+
+    def open(self, address: Address, wire: Wire) -> Channel:
+        return TransportChannel(address, wire, network=self)
+
+    async def ask(self, start: Callable[[Callable[[T | ClientError], None]], None]) -> T:
+        """Await something that calls back with its result or a ClientError, which is raised."""
+        future: asyncio.Future[T] = self.loop.create_future()
+
+        def settle(outcome: T | ClientError) -> None:
+            if future.done():
+                return  # cancelled: who awaited it is gone
+            if isinstance(outcome, ClientError):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+        start(settle)
+        return await future
+
+    async def close(self) -> None:
+        """Close every connection; what is under way fails with `ClientClosed` before this returns."""
+        self.brokers.close()
+        await asyncio.sleep(0)
+
+
+class TransportChannel(asyncio.BufferedProtocol):
+    """One transport. Connecting is a task, ended by `close`."""
+
+    def __init__(self, address: Address, wire: Wire, *, network: AsyncioNetwork) -> None:
+        self._wire = wire
+        self._network = network
+        self._transport: asyncio.Transport | None = None
+        self._is_closed = False
+        self._unsent: list[Buffer] = []
+        self._connecting: asyncio.Task[None] = network.loop.create_task(self._connect(address))
+
+    # The wire's side.
+
+    def send(self, parts: Sequence[Buffer]) -> None:
+        if not self._unsent:
+            self._network.loop.call_soon(self._flush)
+        self._unsent.extend(parts)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._unsent.clear()
+        self._connecting.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    # The transport's side.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._is_closed:
+            self._transport.abort()
+            return
+        sock = transport.get_extra_info("socket")
+        settings = self._network.settings
+        if settings.send_buffer_bytes >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
+        if settings.receive_buffer_bytes >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
+        self._wire.connected()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._wire.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._is_closed:
+            self._wire.received(nbytes)
+
+    def eof_received(self) -> bool:
+        self._failed("the broker closed the connection")
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        reason = getattr(error, "strerror", None) or str(error) if error is not None else "it was closed"
+        self._failed(f"the connection broke: {reason}")
+
+    # Inside.
+
+    async def _connect(self, address: Address) -> None:
+        try:
+            await self._network.loop.create_connection(lambda: self, address.host, address.port)
+        except OSError as error:
+            self._failed(f"not reached: {_reason_of(error)}")
+
+    def _flush(self) -> None:
+        """Once per turn of the loop: what several callbacks send goes out in one write, unless it is large."""
+        parts, self._unsent = self._unsent, []
+        transport = self._transport
+        if transport is None or self._is_closed or not parts:
+            return
+        if sum(map(len, parts)) <= _JOINED_BYTES_MAX:
+            transport.write(b"".join(parts))
+        else:
+            for part in parts:
+                transport.write(part)
+
+    def _failed(self, reason: str) -> None:
+        if not self._is_closed:
+            self.close()
+            self._wire.lost(reason)
+
+
+def _reason_of(error: OSError) -> str:
+    """The operating system's words, without asyncio's around them."""
+    if isinstance(error, socket.gaierror):
+        return f"the name was not resolved: {error.strerror}"
+    if error.errno:
+        return os.strerror(error.errno)
+    return str(error)

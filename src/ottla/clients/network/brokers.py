@@ -1,0 +1,158 @@
+"""The brokers that a client knows, a link to each: which one a request goes to, and what follows when one is lost.
+
+Bootstrap addresses have ids of their own, below `ANY_BROKER`, and serve only as long as no known broker can be tried.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from ottla.clients.connection import Address
+from ottla.clients.errors import ClientClosed, ClientError, ConnectionFailed
+from ottla.clients.network.link import Lane, Link, failed
+from ottla.clients.network.port import ANY_BROKER
+from ottla.clients.network.settings import NetworkSettings
+from ottla.clients.network.wire import Ask
+from ottla.core.types import BrokerId
+
+_FIRST_COORDINATOR: Final = 2**30
+_FIRST_BOOTSTRAP: Final = ANY_BROKER - 1
+
+
+class Brokers:
+    """Owned by one network; lives in its lane."""
+
+    __slots__ = ("_bootstrap", "_client_id", "_is_closed", "_known", "_lane", "_links", "_settings", "on_lost")
+
+    def __init__(self, bootstrap: Sequence[Address], *, lane: Lane, client_id: str, settings: NetworkSettings) -> None:
+        self.on_lost: list[Callable[[BrokerId], None]] = []
+        self._lane = lane
+        self._client_id = client_id
+        self._settings = settings
+        self._bootstrap = {_FIRST_BOOTSTRAP - index: address for index, address in enumerate(bootstrap)}
+        self._known: dict[BrokerId, Address] = {}
+        self._links: dict[BrokerId, Link] = {}
+        self._is_closed = False
+
+    def set_known(self, brokers: Mapping[BrokerId, Address]) -> None:
+        """Links to what moved or went away are closed; requests under way on them fail and are tried elsewhere."""
+        self._known = dict(brokers)
+        for broker_id, link in list(self._links.items()):
+            is_spare = broker_id < 0 and self._known and not link.load
+            if is_spare or (broker_id >= 0 and self._address_of(broker_id) != link.address):
+                del self._links[broker_id]
+                link.close(ConnectionFailed(f"{link.address}: broker {broker_id} is no longer there"))
+
+    def ask(self, broker_id: BrokerId, ask: Ask) -> None:
+        if self._is_closed:
+            self._fail_soon(ask, ClientClosed("the client is closed"))
+            return
+        if broker_id == ANY_BROKER:
+            ask.tried = {}
+            self._least_loaded().ask(ask)
+            return
+        address = self._address_of(broker_id)
+        if address is None:
+            self._fail_soon(ask, ConnectionFailed(f"broker {_node_of(broker_id)} is not in the metadata"))
+        else:
+            self._link_to(broker_id, address).ask(ask)
+
+    def load_of(self, broker_id: BrokerId) -> int:
+        link = self._links.get(broker_id)
+        return link.load if link is not None else 0
+
+    def versions_of(self, broker_id: BrokerId, api_key: int) -> tuple[int, int] | None:
+        link = self._links.get(broker_id)
+        return link.versions_of(api_key) if link is not None else None
+
+    def throttle(self, broker_id: BrokerId, delay_ms: int) -> None:
+        link = self._links.get(broker_id)
+        if link is not None:
+            link.throttle(delay_ms)
+
+    def close(self) -> None:
+        self._is_closed = True
+        links = list(self._links.values())
+        self._links.clear()
+        for link in links:
+            link.close(ClientClosed("the client is closed"))
+
+    def _address_of(self, broker_id: BrokerId) -> Address | None:
+        if broker_id < 0:
+            return self._bootstrap.get(broker_id)
+        return self._known.get(_node_of(broker_id))
+
+    def _link_to(self, broker_id: BrokerId, address: Address) -> Link:
+        link = self._links.get(broker_id)
+        if link is None:
+            link = self._links[broker_id] = Link(
+                broker_id,
+                address,
+                lane=self._lane,
+                client_id=self._client_id,
+                settings=self._settings,
+                on_lost=self._link_lost,
+            )
+        return link
+
+    def _least_loaded(self, tried: Mapping[BrokerId, str] | None = None) -> Link:
+        """The link that promises the quickest answer; brokers that just failed come last."""
+        now_ms = self._lane.now_ms()
+        candidates = self._candidates(now_ms)
+        fresh = {broker_id: address for broker_id, address in candidates.items() if not tried or broker_id not in tried}
+
+        def rank(broker_id: BrokerId) -> tuple[int, int, int]:
+            link = self._links.get(broker_id)
+            if link is None:
+                return (2, 0, 0)
+            if link.is_ready:
+                return (4 if link.is_throttled else 0, link.load, 0)
+            if link.is_opening:
+                return (1, link.load, 0)
+            return (2, link.load, 0) if link.retry_at_ms <= now_ms else (3, 0, link.retry_at_ms)
+
+        broker_id = min(fresh or candidates, key=rank)
+        return self._link_to(broker_id, candidates[broker_id])
+
+    def _candidates(self, now_ms: int) -> dict[BrokerId, Address]:
+        """The known brokers; the bootstrap ones too while none of the known can be tried (KIP-1102)."""
+
+        def can_be_tried(broker_id: BrokerId) -> bool:
+            link = self._links.get(broker_id)
+            return link is None or link.is_ready or link.is_opening or link.retry_at_ms <= now_ms
+
+        if any(can_be_tried(broker_id) for broker_id in self._known):
+            return self._known
+        return {**self._known, **self._bootstrap}
+
+    def _link_lost(self, link: Link, sent: list[Ask], queued: list[Ask], reason: ClientError) -> None:
+        for ask in sent:
+            self._fail_soon(ask, failed(ask, reason))
+        for ask in queued:
+            if ask.tried is None or self._is_closed:
+                self._fail_soon(ask, failed(ask, reason))
+            else:
+                self._try_elsewhere(ask, link, reason)
+        if not self._is_closed and self._links.get(link.broker_id) is link:
+            for listener in self.on_lost:
+                self._lane.call_soon(lambda listener=listener: listener(_node_of(link.broker_id)))  # type: ignore[misc]
+
+    def _try_elsewhere(self, ask: Ask, link: Link, reason: ClientError) -> None:
+        """A request that any broker may answer was not sent by this one."""
+        assert ask.tried is not None
+        ask.tried[link.broker_id] = str(reason)
+        another = self._least_loaded(ask.tried)
+        now_ms = self._lane.now_ms()
+        if another.broker_id in ask.tried or ask.deadline_ms <= now_ms:
+            reasons = "; ".join(dict.fromkeys(ask.tried.values()))
+            self._fail_soon(ask, ConnectionFailed(f"no broker was reached for {ask.name}: {reasons}"))
+            return
+        ask.timeout_ms = ask.deadline_ms - now_ms
+        another.ask(ask)
+
+    def _fail_soon(self, ask: Ask, error: ClientError) -> None:
+        self._lane.call_soon(lambda: ask.on_frame(ask.version, error))
+
+
+def _node_of(broker_id: BrokerId) -> BrokerId:
+    """The broker behind an id, which may be that of its coordinator connection."""
+    return 2**31 - 1 - broker_id if broker_id >= _FIRST_COORDINATOR else broker_id
