@@ -11,7 +11,9 @@ from pathlib import Path
 from rich.console import Console
 
 from bench import report
+from bench.admin_cases import Scrape, admin_cases
 from bench.client_cases import client_cases
+from bench.group_cases import group_cases, own_group_cases, warm_up_groups
 from bench.loader import LoaderMissingError, compiled_loader
 from bench.model import OURS, THEIRS, Case, Metric, Row
 from bench.own_cases import own_cases
@@ -89,10 +91,15 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
     clean_start = CleanStart(work_dir, partitions=int(1000 * max(scale, 0.2)))
     served: list[Case] = [] if no_loader else [*raw_cases(options.seconds)]
     served += client_cases(scale)
+    coordinated: list[Case] = [] if no_loader else [*group_cases(options.seconds, scale)]
+    coordinated += admin_cases(scale)
     sustained: list[Case] = []
     if options.minutes and not no_loader:
         sustained.append(Sustained(work_dir, minutes=options.minutes))
-    own: list[Case] = [*own_cases(work_dir)] if OURS in names else []
+    own: list[Case] = []
+    if OURS in names:
+        own += [Scrape(work_dir, partitions=int(5000 * max(scale, 0.1)), scrapes=20), *own_cases(work_dir)]
+        own += [] if no_loader else own_group_cases(options.seconds, scale)
 
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False)
@@ -106,7 +113,7 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
         return [case for case in cases if is_wanted(case.name, options.only)]
 
     if options.list:
-        for case in [*process, clean_start, *served, *sustained, *own]:
+        for case in [*process, clean_start, *served, *coordinated, *sustained, *own]:
             say(f"{case.name:<24} {case.title}")
         return rows, notes
     with contextlib.ExitStack() as stack:
@@ -119,6 +126,14 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
                     warm_up(peer, scale=scale)
             measure(wanted(served), peers, options.rounds)
             rows.append(memory_row(peers))
+    with contextlib.ExitStack() as stack:
+        # Of their own: what thousands of topics and groups leave behind is no part of the memory after raw load.
+        peers = [stack.enter_context(Peer(name, work_dir)) for name in names] if wanted(coordinated) else []
+        if wanted(group_cases(options.seconds, scale)) and not no_loader:
+            for peer in peers:
+                say(f"warming up {peer.name}")
+                warm_up_groups(peer, scale=scale)
+        measure(wanted(coordinated), peers, options.rounds)
     with contextlib.ExitStack() as stack:
         fresh = [stack.enter_context(Peer(name, work_dir)) for name in names]
         measure(wanted(sustained), fresh, 1)

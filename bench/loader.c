@@ -1,8 +1,9 @@
 /* A raw load generator: one thread, epoll, requests packed beforehand, so that the client is not what bounds a case.
  *
- * Knows two answers only: Produce v9 and Fetch v12, one topic and one partition in each request. It patches the
- * correlation id, the partition and the fetch offset of a request that bench/requests.py has packed; it counts every
- * error code it is answered with. The records of a fetch are dropped inside the kernel (MSG_TRUNC).
+ * Knows Produce v9 and Fetch v12, one topic and one partition in each request, and beyond that any small answer whose
+ * only error code lies at a known place (OffsetCommit, Heartbeat). It patches the correlation id, the partition and the
+ * offset of requests that bench/requests.py has packed; it counts every error code it is answered with. The records of
+ * a fetch are dropped inside the kernel (MSG_TRUNC).
  *
  * loader key=value ...   (all of: see `settings`); prints one JSON object.
  */
@@ -13,6 +14,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,14 +26,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEAD_MAX = 512, INFLIGHT_MAX = 64, CONNECTIONS_MAX = 4096, RECEIVE_BYTES = 1 << 16, EVENTS_MAX = 256 };
+enum { HEAD_MAX = 512, INFLIGHT_MAX = 64, CONNECTIONS_MAX = 16384, RECEIVE_BYTES = 1 << 16, EVENTS_MAX = 256 };
 
 struct settings {
     int port;
-    char request_file[1024]; /* one whole request frame, its size included */
-    int head_bytes;          /* the part of it that is patched for each request; the rest is shared */
-    int partition_at;        /* where its partition index is */
-    int offset_at;           /* where its fetch offset is; 0 for Produce */
+    char request_file[1024]; /* whole request frames, their sizes included, all of one length */
+    int requests;            /* how many; the connections take turns with them (each its own, if there are as many) */
+    int head_bytes;          /* the part of a frame that is patched for each request; the rest is shared */
+    int partition_at;        /* where its partition index is; 0 if it is not to be patched */
+    int offset_at;           /* where its offset is; 0 if it has none */
+    int error_at;            /* where the error code of an answer is; 0 for Produce and Fetch */
     int topic_bytes;         /* length of the topic's name */
     int partitions;
     int connections;
@@ -41,8 +45,8 @@ struct settings {
     double max_bytes;      /* stop measuring after so many bytes; 0 = no limit */
     double rate;           /* requests a second over all connections; 0 = as fast as it goes */
     int64_t payload_bytes; /* Produce: record bytes in a request. Fetch: record bytes expected in an answer */
-    int64_t offset_step;   /* Fetch: records in an answer */
-    int64_t offset_end;    /* Fetch: start over from 0 here */
+    int64_t offset_step;   /* Fetch: records in an answer. Otherwise: how far the offset goes with each request */
+    int64_t offset_end;    /* start over from 0 here */
 };
 
 struct slot { /* a request on its way out */
@@ -53,6 +57,7 @@ struct slot { /* a request on its way out */
 struct connection {
     int fd;
     int partition;
+    int request; /* which one is next */
     uint32_t watched;
     int32_t next_correlation_id;
     int32_t next_answered_id;
@@ -70,7 +75,7 @@ struct connection {
 
 static struct settings settings;
 static unsigned char *request;
-static size_t request_bytes;
+static size_t request_bytes; /* of one frame */
 static struct connection *connections;
 static int epoll_fd;
 static uint64_t start_ns, measure_from_ns, measure_until_ns, last_answer_ns;
@@ -110,11 +115,13 @@ static void read_settings(int count, char **arguments) {
 #define INTEGER(name) else if (!strcmp(key, #name)) settings.name = atoll(value)
 #define NUMBER(name) else if (!strcmp(key, #name)) settings.name = atof(value)
         if (!strcmp(key, "request_file")) snprintf(settings.request_file, sizeof settings.request_file, "%s", value);
-        INTEGER(port); INTEGER(head_bytes); INTEGER(partition_at); INTEGER(offset_at); INTEGER(topic_bytes);
+        INTEGER(port); INTEGER(requests); INTEGER(error_at); INTEGER(head_bytes); INTEGER(partition_at); INTEGER(offset_at); INTEGER(topic_bytes);
         INTEGER(partitions); INTEGER(connections); INTEGER(inflight); INTEGER(payload_bytes); INTEGER(offset_step);
         INTEGER(offset_end); NUMBER(seconds); NUMBER(warmup_seconds); NUMBER(max_bytes); NUMBER(rate);
         else refuse(key);
     }
+    if (settings.requests < 1) settings.requests = 1;
+    if (settings.error_at > HEAD_MAX - 2) refuse("error_at out of range");
     if (settings.inflight < 1 || settings.inflight > INFLIGHT_MAX) refuse("inflight out of range");
     if (settings.connections < 1 || settings.connections > CONNECTIONS_MAX) refuse("connections out of range");
     if (settings.head_bytes < 12 || settings.head_bytes > HEAD_MAX) refuse("head_bytes out of range");
@@ -124,15 +131,17 @@ static void read_request(void) {
     int fd = open(settings.request_file, O_RDONLY);
     struct stat info;
     if (fd < 0 || fstat(fd, &info) < 0) die(settings.request_file);
-    request_bytes = (size_t)info.st_size;
-    request = malloc(request_bytes);
-    for (size_t filled = 0; filled < request_bytes;) {
-        ssize_t got = read(fd, request + filled, request_bytes - filled);
+    size_t file_bytes = (size_t)info.st_size;
+    request = malloc(file_bytes);
+    for (size_t filled = 0; filled < file_bytes;) {
+        ssize_t got = read(fd, request + filled, file_bytes - filled);
         if (got <= 0) die("read of the request file");
         filled += (size_t)got;
     }
     close(fd);
+    request_bytes = file_bytes / (size_t)settings.requests;
     if (request_bytes < (size_t)settings.head_bytes) refuse("request is shorter than its head");
+    if (settings.requests > 1 && request_bytes != (size_t)settings.head_bytes) refuse("several requests are all head");
 }
 
 static void watch(struct connection *c, uint32_t events) {
@@ -143,10 +152,11 @@ static void watch(struct connection *c, uint32_t events) {
 }
 
 static void queue_request(struct connection *c, uint64_t now) {
-    struct slot *slot = &c->slots[(c->first_queued + c->queued) % INFLIGHT_MAX];
-    memcpy(slot->head, request, (size_t)settings.head_bytes);
+    struct slot *slot = &c->slots[(c->first_queued + c->queued) % settings.inflight];
+    memcpy(slot->head, request + (size_t)c->request * request_bytes, (size_t)settings.head_bytes);
+    c->request = (c->request + settings.connections) % settings.requests;
     write_i32(slot->head + 8, c->next_correlation_id++);
-    write_i32(slot->head + settings.partition_at, c->partition);
+    if (settings.partition_at) write_i32(slot->head + settings.partition_at, c->partition);
     if (settings.offset_at) {
         write_i64(slot->head + settings.offset_at, c->fetch_offset);
         c->fetch_offset += settings.offset_step;
@@ -165,7 +175,7 @@ static void send_queued(struct connection *c) {
         int count = 0;
         size_t sent_before = c->sent_of_first;
         for (int i = 0; i < c->queued; i++) {
-            struct slot *slot = &c->slots[(c->first_queued + i) % INFLIGHT_MAX];
+            struct slot *slot = &c->slots[(c->first_queued + i) % settings.inflight];
             if (sent_before < head_bytes)
                 parts[count++] = (struct iovec){slot->head + sent_before, head_bytes - sent_before};
             size_t tail_from = sent_before > head_bytes ? sent_before : head_bytes;
@@ -182,7 +192,7 @@ static void send_queued(struct connection *c) {
         c->sent_of_first += (size_t)sent;
         while (c->queued && c->sent_of_first >= request_bytes) {
             c->sent_of_first -= request_bytes;
-            c->first_queued = (c->first_queued + 1) % INFLIGHT_MAX;
+            c->first_queued = (c->first_queued + 1) % settings.inflight;
             c->queued--;
         }
     }
@@ -246,12 +256,20 @@ static int64_t fetch_answer(const unsigned char *a, size_t filled, int64_t frame
     return records;
 }
 
+static int64_t plain_answer(const unsigned char *a, size_t filled) {
+    if (filled < (size_t)settings.error_at + 2) { count_error(-2); return 0; }
+    int code = read_i16(a + settings.error_at);
+    if (code) { count_error(code); return 0; }
+    return settings.payload_bytes;
+}
+
 static void finish_answer(struct connection *c, int64_t frame, uint64_t now) {
     if (read_i32(c->answer + 4) != c->next_answered_id++) refuse("answers came out of order");
-    int64_t payload = settings.offset_at ? fetch_answer(c->answer, c->answer_filled, frame)
-                                         : produce_answer(c->answer, c->answer_filled, frame);
+    int64_t payload = settings.error_at    ? plain_answer(c->answer, c->answer_filled)
+                      : settings.offset_at ? fetch_answer(c->answer, c->answer_filled, frame)
+                                           : produce_answer(c->answer, c->answer_filled, frame);
     struct slot *slot = &c->slots[c->first_unanswered];
-    c->first_unanswered = (c->first_unanswered + 1) % INFLIGHT_MAX;
+    c->first_unanswered = (c->first_unanswered + 1) % settings.inflight;
     c->outstanding--;
     if (!measuring) return;
     answers++;
@@ -307,7 +325,7 @@ static void receive(struct connection *c) {
             got = recv(c->fd, NULL, (size_t)(c->skip - 1), MSG_TRUNC | MSG_DONTWAIT);
             if (got > 0) { c->skip -= got; continue; }
         } else {
-            size_t room = settings.offset_at ? 256 : sizeof buffer;
+            size_t room = settings.offset_at && !settings.error_at ? 256 : sizeof buffer;
             got = recv(c->fd, buffer, room, MSG_DONTWAIT);
             if (got > 0) {
                 uint64_t now = now_ns();
@@ -336,8 +354,22 @@ static void open_connections(void) {
         setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         fcntl(c->fd, F_SETFL, O_NONBLOCK);
         c->partition = i % settings.partitions;
+        c->request = i % settings.requests;
         watch(c, EPOLLIN);
     }
+}
+
+/* Wait for an answer, or with a rate for the time of the next request: evenly spaced, not in bursts. */
+static int wait_for_events(struct epoll_event *events) {
+    if (settings.rate <= 0) return epoll_wait(epoll_fd, events, EVENTS_MAX, 100);
+    double left_ns = (double)start_ns + ((double)queued_total + 1) / settings.rate * 1e9 - (double)now_ns();
+    if (left_ns > 1e6) left_ns = 1e6;
+    if (left_ns > 0) {
+        struct timespec left = {.tv_nsec = (long)left_ns};
+        struct pollfd ready = {.fd = epoll_fd, .events = POLLIN};
+        ppoll(&ready, 1, &left, NULL);
+    }
+    return epoll_wait(epoll_fd, events, EVENTS_MAX, 0);
 }
 
 static int by_value(const void *left, const void *right) {
@@ -368,13 +400,14 @@ int main(int count, char **arguments) {
     read_request();
     epoll_fd = epoll_create1(0);
     open_connections();
+    fputs("connected\n", stderr); /* who looks at the broker meanwhile begins here */
     start_ns = now_ns();
     measure_from_ns = start_ns + (uint64_t)(settings.warmup_seconds * 1e9);
     measure_until_ns = measure_from_ns + (uint64_t)(settings.seconds * 1e9);
     for (int i = 0; i < settings.connections; i++) refill(&connections[i], start_ns);
     struct epoll_event events[EVENTS_MAX];
     for (;;) {
-        int ready = epoll_wait(epoll_fd, events, EVENTS_MAX, settings.rate > 0 ? 1 : 100);
+        int ready = wait_for_events(events);
         if (ready < 0 && errno != EINTR) die("epoll_wait");
         for (int i = 0; i < ready; i++) {
             struct connection *c = events[i].data.ptr;

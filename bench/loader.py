@@ -63,7 +63,9 @@ def loader_command(port: int, request: PackedRequest, load: Load, *, topic: str,
     settings: dict[str, object] = {
         "port": port,
         "request_file": request_file,
+        "requests": request.requests,
         "head_bytes": request.head_bytes,
+        "error_at": request.error_at,
         "partition_at": request.partition_at,
         "offset_at": request.offset_at,
         "topic_bytes": len(topic.encode()),
@@ -86,7 +88,7 @@ def run_loader(port: int, request: PackedRequest, load: Load, *, topic: str, scr
     timeout_seconds = load.seconds + load.warmup_seconds + 60
     finished = subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds, check=False)
     if finished.returncode != 0:
-        raise LoadError(finished.stderr.strip())
+        raise LoadError(finished.stderr.removeprefix("connected").strip())
     return parse_result(finished.stdout)
 
 

@@ -131,7 +131,9 @@ def write_markdown(
         "the goal says ≤, lower is better. CPU = cores kept busy by the broker under the load.",
         "Kafka is Apache Kafka 4.3.0, one KRaft node, heap 1 GB and G1 as in its own start script; both brokers are",
         "warmed up before anything is measured. confluent-kafka consumes with `fetch.queue.backoff.ms=1`: with its",
-        "default of 1000 it pauses whenever a fast broker fills its queue.",
+        "default of 1000 it pauses whenever a fast broker fills its queue. Groups settle with",
+        "`group.initial.rebalance.delay.ms=0` at both. A topic counts as created when its partitions take requests;",
+        "Kafka answers before that.",
         "",
         f"Machine: {about['processor']}, {about['cores']} cores, {about['memory']}, Linux {about['kernel']}, "
         f"Python {about['python']}, fdatasync of 4 KB {about['fdatasync']}, "

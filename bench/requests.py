@@ -1,8 +1,12 @@
-"""Packs the Produce v9 and Fetch v12 requests that the raw load generator sends. No broker code is used."""
+"""Packs the requests that the raw load generator sends: Produce v9, Fetch v12, OffsetCommit v8, Heartbeat v4.
+
+No broker code is used.
+"""
 
 import random
 import struct
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import google_crc32c
@@ -11,14 +15,16 @@ BATCH_OVERHEAD_BYTES = 61
 
 
 class PackedRequest(NamedTuple):
-    """One request frame, and where the loader patches it."""
+    """Request frames of one length, and where the loader patches them."""
 
-    frame: bytes
+    frame: bytes  # with `requests` > 1 so many, one after the other: one for each connection
     head_bytes: int
-    partition_at: int
-    offset_at: int  # 0: not a fetch
+    partition_at: int  # 0: not patched
+    offset_at: int  # 0: it has none
     payload_bytes: int
     offset_step: int = 0
+    error_at: int = 0  # where the only error code of an answer is; 0: a Produce or a Fetch
+    requests: int = 1
 
 
 class Batch(NamedTuple):
@@ -125,3 +131,50 @@ def fetch_request(topic: str, batch: Batch, *, max_bytes: int) -> PackedRequest:
     head += struct.pack(">qiqi", 0, -1, -1, max_bytes) + b"\0\0" + b"\1" + b"\1" + b"\0"
     records = max_bytes // len(batch.data) * batch.record_count
     return PackedRequest(_framed(head), 4 + len(head), partition_at, offset_at, max_bytes, records)
+
+
+class GroupMember(NamedTuple):
+    """A group's member, and the partition that it commits for."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    partition: int
+
+
+def commit_requests(topic: str, members: Sequence[GroupMember]) -> PackedRequest:
+    """OffsetCommit v8 of one partition, a frame for each member; the offset grows with each request."""
+    frames: list[bytes] = []
+    tail = b""
+    for group_id, generation, member_id, partition in members:
+        head = _header(8, 8) + _compact_string(group_id) + struct.pack(">i", generation) + _compact_string(member_id)
+        head += b"\0" + b"\2" + _compact_string(topic) + b"\2"
+        tail = struct.pack(">iqi", partition, 0, 0) + _compact_string("") + b"\0\0\0"
+        frames.append(_framed(head + tail))
+    frame_bytes = _common_length(frames)
+    offset_at = frame_bytes - len(tail) + 4
+    # size, correlation id, tags, throttle time, topics, name, partitions, index
+    error_at = 4 + 4 + 1 + 4 + 1 + len(_compact_string(topic)) + 1 + 4
+    return PackedRequest(b"".join(frames), frame_bytes, 0, offset_at, 1, 1, error_at, len(frames))
+
+
+def heartbeat_requests(members: Sequence[GroupMember]) -> PackedRequest:
+    """Heartbeat v4, a frame for each member."""
+    frames = [
+        _framed(
+            _header(12, 4)
+            + _compact_string(member.group_id)
+            + struct.pack(">i", member.generation)
+            + _compact_string(member.member_id)
+            + b"\0\0"
+        )
+        for member in members
+    ]
+    error_at = 4 + 4 + 1 + 4  # size, correlation id, tags, throttle time
+    return PackedRequest(b"".join(frames), _common_length(frames), 0, 0, 1, 0, error_at, len(frames))
+
+
+def _common_length(frames: Sequence[bytes]) -> int:
+    length = len(frames[0])
+    assert all(len(frame) == length for frame in frames), "the names must be of one length"
+    return length

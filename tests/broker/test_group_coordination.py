@@ -69,6 +69,7 @@ def send_commit(rig: Rig, offset: int, **options: object) -> object:
 
 
 def commit(rig: Rig, offset: int, **options: object) -> int:
+    rig.now_ms += 1  # of several within a millisecond only the first is appended at once
     return error_of(send_commit(rig, offset, **options))
 
 

@@ -19,8 +19,11 @@ from ottla.protocol.offset_commit_codec import (
     LAST_VERSION,
     CommitTopics,
     end_of_head,
+    end_of_single_head,
+    end_of_single_partition,
     pack_response,
     read_topics,
+    unpack_single_offset,
 )
 
 _int32 = st.integers(-(2**31), 2**31 - 1)
@@ -149,3 +152,29 @@ def test_answers_are_packed_as_the_codec_packs_them(
         ]
     )
     assert pack_response(correlation_id, results) == encode_response(response, version, correlation_id)
+
+
+@settings(deadline=None, max_examples=100)
+@given(_requests, _versions, st.none() | st.text(max_size=10))
+def test_offset_of_a_single_partition_is_found_from_both_ends(
+    request: OffsetCommitRequest, version: int, client_id: str | None
+) -> None:
+    del request.topics[1:]
+    for topic in request.topics:
+        del topic.partitions[1:]
+        for partition in topic.partitions:
+            partition.committed_metadata = None if version == FIRST_VERSION else ""
+    frame = frame_of(request, version, client_id)
+    head_end = end_of_head(frame)
+    if not head_end or not request.topics or not request.topics[0].partitions or not is_short(request.topics[0].name):
+        return
+    offset_at = end_of_single_head(frame)
+    assert offset_at == end_of_single_partition(head_end, request.topics[0].name)
+    partition = request.topics[0].partitions[0]
+    assert unpack_single_offset(frame, offset_at) == (partition.committed_offset, partition.committed_leader_epoch)
+
+
+def test_commits_with_metadata_have_no_single_head() -> None:
+    partition = OffsetCommitRequestPartition(committed_metadata="note")
+    request = OffsetCommitRequest(topics=[OffsetCommitRequestTopic(name="orders", partitions=[partition])])
+    assert end_of_single_head(frame_of(request, 8, None)) == 0

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.records.build import BatchBuilder, assemble_batch, build_batch, build_end_transaction_marker
+from ottla.records.build import (
+    BatchBuilder,
+    assemble_batch,
+    build_batch,
+    build_end_transaction_marker,
+    build_plain_batch,
+)
 from ottla.records.errors import CorruptBatch
 from ottla.records.header import HEADER_BYTES, read_header, write_crc
 from ottla.records.read import Record, iter_records, read_batch, read_end_transaction_marker, read_records
@@ -239,3 +245,20 @@ def test_reading_all_at_once_gives_what_reading_one_by_one_does(
             read_records(header, plain)
     else:
         assert read_records(header, plain) == one_by_one
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.binary(max_size=1500), st.none() | st.binary(max_size=1500)), min_size=1, max_size=10))
+def test_plain_batch_is_what_the_builder_makes(sample: list[tuple[bytes, bytes | None]]) -> None:
+    builder = BatchBuilder()
+    for key, value in sample:
+        builder.append(NOW_MS, key, value)
+    assert build_plain_batch(NOW_MS, sample) == builder.build()
+
+
+def test_plain_batch_of_many_records() -> None:
+    sample = [(str(number).encode(), b"value") for number in range(1100)]
+    builder = BatchBuilder()
+    for key, value in sample:
+        builder.append(NOW_MS, key, value)
+    assert build_plain_batch(NOW_MS, sample) == builder.build()

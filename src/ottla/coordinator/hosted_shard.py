@@ -14,10 +14,12 @@ from ottla.coordinator.shard import GroupShard
 from ottla.core.clock import Clock
 from ottla.core.errors import ErrorCode
 from ottla.core.timing_wheel import TimerTask
-from ottla.core.types import Offset
-from ottla.records.build import BatchBuilder
+from ottla.core.types import Offset, TimestampMs
+from ottla.records.build import BatchBuilder, build_plain_batch
+from ottla.records.compression import NONE
 
 _NONE = ErrorCode.NONE
+_GATHERED_MAX = 64
 
 # What a member is told of an append that failed: the errors on the left are about our topic, of which it knows nothing.
 _TOLD = {
@@ -76,6 +78,7 @@ class HostedShard:
 
     __slots__ = (
         "_error_code",
+        "_gathered",
         "_held",
         "_is_waiting",
         "_on_drained",
@@ -109,6 +112,7 @@ class HostedShard:
         self._ports = ports
         self._pending: deque[_Pending] = deque()  # appended, not committed yet
         self._is_waiting = False  # for a commit
+        self._gathered: list[Outcome] = []  # for one batch
         self._held: deque[Outcome] | None = None  # not appended yet: they wait for `_on_drained`
         self._on_drained: Callable[[], None] | None = None
         self._error_code = _NONE  # once it is unloaded
@@ -119,6 +123,8 @@ class HostedShard:
 
     def execute(self, outcome: Outcome) -> None:
         """Append an outcome's records; without any it is done at once."""
+        if self._gathered:
+            self.append_gathered()  # they came first
         if not outcome.records:
             if outcome.on_done is not None:
                 outcome.on_done(_NONE)
@@ -127,12 +133,32 @@ class HostedShard:
         else:
             self._held.append(outcome)
 
+    def gather(self, outcome: Outcome) -> None:
+        """Keep an outcome whose records need no replay for the next `append_gathered`, which comes in any case."""
+        assert not outcome.is_replayed
+        self._gathered.append(outcome)
+        if len(self._gathered) >= _GATHERED_MAX:
+            self.append_gathered()
+
+    def append_gathered(self) -> None:
+        """All in one batch: one write, and one pass through the log."""
+        gathered, self._gathered = self._gathered, []
+        if len(gathered) > 1 and self._held is None and not self._try_append(_merged(gathered)):
+            return
+        # What fails together, such as a batch larger than a segment, may do alone: nothing was written.
+        for outcome in gathered:
+            self.execute(outcome)
+
     def append_now(self, outcome: Outcome) -> None:
         """`execute`, before those that are held back."""
-        error_code = self._error_code or self._write(outcome.records)
+        error_code = self._try_append(outcome)
         if error_code:
             _fail(outcome, error_code)
-            return
+
+    def _try_append(self, outcome: Outcome) -> ErrorCode:
+        error_code = self._error_code or self._write(outcome.records)
+        if error_code:
+            return error_code
         log = self.log
         end_offset = log.end_offset
         if not self._pending and log.committed_offset >= end_offset:
@@ -141,6 +167,7 @@ class HostedShard:
             self._await_commit(outcome, end_offset)
         if self.log_bytes > self.log_bytes_max:
             self.on_grown(self)
+        return _NONE
 
     def when_drained(self, callback: Callable[[], None]) -> None:
         """Call back, once, when the shard's state is all that the log says; outcomes that come until then are held."""
@@ -154,6 +181,7 @@ class HostedShard:
     def unload(self, error_code: ErrorCode) -> None:
         """Serve no more: whoever waits is told `error_code`."""
         self._error_code = error_code
+        self.append_gathered()
         self.shard.unload(error_code)
         self._fail_pending(error_code)
         self._on_drained = None
@@ -161,10 +189,8 @@ class HostedShard:
 
     def _write(self, records: Sequence[KeyValue]) -> ErrorCode:
         now_ms = self._ports.clock()
-        builder = BatchBuilder()
-        for key, value in records:
-            builder.append(now_ms, key, value)
-        batch = builder.build(codec=self._ports.codec)
+        codec = self._ports.codec
+        batch = build_plain_batch(now_ms, records) if codec == NONE else _build_batch(now_ms, records, codec)
         size_bytes = len(batch)
         error_code = self.log.append(batch)
         if error_code == _NONE:
@@ -245,6 +271,22 @@ class _Pending(TimerTask):
     def run(self, now_ms: int) -> None:
         self.is_answered = True
         _fail(self.outcome, ErrorCode.REQUEST_TIMED_OUT)
+
+
+def _merged(outcomes: Sequence[Outcome]) -> Outcome:
+    def on_done(error_code: ErrorCode) -> None:
+        for outcome in outcomes:
+            if outcome.on_done is not None:
+                outcome.on_done(error_code)
+
+    return Outcome([record for outcome in outcomes for record in outcome.records], on_done, is_replayed=False)
+
+
+def _build_batch(now_ms: TimestampMs, records: Sequence[KeyValue], codec: int) -> bytearray:
+    builder = BatchBuilder()
+    for key, value in records:
+        builder.append(now_ms, key, value)
+    return builder.build(codec=codec)
 
 
 def _fail(outcome: Outcome, error_code: ErrorCode) -> None:

@@ -4,7 +4,7 @@ The state is what replaying the records gives: an offset is seen when its record
 commit is the group's decision.
 """
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from ottla.coordinator.groups import Groups
@@ -12,7 +12,7 @@ from ottla.coordinator.ports import NOTHING, KeyValue, Outcome
 from ottla.coordinator.schemas import OffsetKey, OffsetValue, encode_offset_key, encode_offset_value
 from ottla.core.clock import Clock
 from ottla.core.errors import ErrorCode
-from ottla.core.types import NO_TIMESTAMP_MS
+from ottla.core.types import NO_TIMESTAMP_MS, LeaderEpoch, Offset
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -54,7 +54,7 @@ class Offsets:
         self._settings = settings
         self._clock = clock
         self._by_group: dict[str, GroupOffsets] = {}
-        self._in_flight: dict[_Commit, None] = {}  # appended and not committed yet; in their order
+        self._in_flight: dict[_InFlight, None] = {}  # appended and not committed yet; in their order
 
     # Reading
 
@@ -159,15 +159,27 @@ class Offsets:
         # The values are at hand when the commit is done: no need to decode the records to replay them.
         return Outcome(records, commit.on_done, is_replayed=False)
 
-    def _settle(self, commit: "_Commit", error_code: ErrorCode) -> None:
+    def commit_one(
+        self,
+        key: OffsetKey,
+        encoded_key: bytes,
+        *,
+        offset: Offset,
+        leader_epoch: LeaderEpoch,
+        answer: Callable[[ErrorCode], None],
+    ) -> Outcome:
+        """What most consumers do most of the time: one partition without metadata; the caller checked all the rest."""
+        value = _new(OffsetValue, (offset, leader_epoch, "", self._clock(), NO_TIMESTAMP_MS))
+        commit = _CommitOfOne(self, ((key, value),), answer)
+        self._in_flight[commit] = None
+        return _new(Outcome, (((encoded_key, encode_offset_value(value)),), commit.on_done, False))
+
+    def _settle(self, commit: "_InFlight", error_code: ErrorCode) -> None:
         """The records of a commit are committed, or never will be."""
         del self._in_flight[commit]
         if error_code == _NONE:
             for key, value in commit.entries:
                 self._put(key, value)
-            return
-        for _, errors in commit.results:
-            errors[:] = [(index, error or int(error_code)) for index, error in errors]
 
     # Deleting
 
@@ -270,10 +282,18 @@ class Offsets:
                         yield encode_offset_key(OffsetKey(group_id, topic, partition)), encode_offset_value(value)
 
 
-class _Commit:
+class _InFlight:
     """A commit between its append and its answer."""
 
-    __slots__ = ("_answer", "_offsets", "entries", "results")
+    __slots__ = ("entries",)
+
+    entries: Sequence[tuple[OffsetKey, OffsetValue]]
+
+
+class _Commit(_InFlight):
+    """Any number of partitions, some of which may be refused already."""
+
+    __slots__ = ("_answer", "_offsets", "_results")
 
     def __init__(
         self,
@@ -284,12 +304,33 @@ class _Commit:
     ) -> None:
         self._offsets = offsets
         self.entries = entries
-        self.results = results
+        self._results = results
         self._answer = answer
 
     def on_done(self, error_code: ErrorCode) -> None:
         self._offsets._settle(self, error_code)
-        self._answer(self.results)
+        if error_code != _NONE:
+            for _, errors in self._results:
+                errors[:] = [(index, error or int(error_code)) for index, error in errors]
+        self._answer(self._results)
+
+
+class _CommitOfOne(_InFlight):
+    __slots__ = ("_answer", "_offsets")
+
+    def __init__(
+        self,
+        offsets: Offsets,
+        entries: Sequence[tuple[OffsetKey, OffsetValue]],
+        answer: Callable[[ErrorCode], None],
+    ) -> None:
+        self.entries = entries
+        self._offsets = offsets
+        self._answer = answer
+
+    def on_done(self, error_code: ErrorCode) -> None:
+        self._offsets._settle(self, error_code)
+        self._answer(error_code)
 
 
 def _is_too_large(metadata: str, size_max: int) -> bool:

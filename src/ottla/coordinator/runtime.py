@@ -69,6 +69,8 @@ class GroupCoordinator:
         self._served: list[GroupShard | ErrorCode] = []  # by partition
         self._hosts: dict[GroupShard, HostedShard] = {}
         self._partition_by_group: dict[str, int] = {}  # Java's hash is slow to compute here
+        self._gathering: dict[HostedShard, None] = {}  # with outcomes for the next turn of the loop
+        self._last_soon_ms = -1
         self._loads_waiting: deque[int] = deque()
         self._loads: dict[int, Loading] = {}
         self._rewritings_waiting: deque[HostedShard] = deque()
@@ -114,6 +116,27 @@ class GroupCoordinator:
             host.execute(outcome)
         elif outcome.on_done is not None:
             outcome.on_done(_NOT_COORDINATOR)
+
+    def execute_soon(self, shard: GroupShard, outcome: Outcome) -> None:
+        """As `execute`, for outcomes that need no replay and may come in a flood: those of one turn share a batch.
+
+        The first of each millisecond is executed at once, so that whoever is alone does not wait for others.
+        """
+        host = self._hosts.get(shard)
+        now_ms = self._ports.clock()
+        if host is None or now_ms != self._last_soon_ms or not outcome.records:
+            self._last_soon_ms = now_ms
+            self.execute(shard, outcome)
+            return
+        if not self._gathering:
+            self._ports.call_soon(self._append_gathered)
+        self._gathering[host] = None
+        host.gather(outcome)
+
+    def _append_gathered(self) -> None:
+        gathering, self._gathering = self._gathering, {}
+        for host in gathering:
+            host.append_gathered()
 
     # Life of the topic
 

@@ -18,8 +18,10 @@ from ottla.core.types import (
     ProducerId,
     TimestampMs,
 )
+from ottla.records.checksum import crc32c
 from ottla.records.compression import NONE, compress
 from ottla.records.header import (
+    CHECKSUMMED_POSITION,
     CONTROL_MASK,
     DELETE_HORIZON_MASK,
     HEADER,
@@ -34,6 +36,10 @@ from ottla.records.header import (
 )
 from ottla.records.varint import encode_varint, varint_size
 
+# The header in two parts: what the checksum covers, and what lies before it.
+_pack_checksummed = Struct(">hiqqqhii").pack
+_pack_front = Struct(">qiibI").pack
+
 RecordHeaders: TypeAlias = Sequence[tuple[str, bytes | None]]
 
 ABORT_MARKER = 0
@@ -44,6 +50,7 @@ _END_TRANSACTION_VALUE = Struct(">hi")  # version, coordinator epoch
 _NULL = encode_varint(-1)
 _NO_HEADERS = encode_varint(0)
 _NO_ATTRIBUTES = b"\x00"
+_NO_ATTRIBUTES_NO_DELAY = b"\x00\x00"
 _SMALL_COUNT = 1024
 _SMALL = [encode_varint(number) for number in range(_SMALL_COUNT)]
 
@@ -86,6 +93,45 @@ def assemble_batch(
     return batch
 
 
+def build_plain_batch(timestamp_ms: TimestampMs, records: Sequence[tuple[bytes, bytes | None]]) -> bytearray:
+    """A batch of keys and values of one moment, not compressed: a third of the builder's time where batches are small.
+
+    For what a broker writes for itself while somebody waits for the answer.
+    """
+    parts = [b""]
+    offset_delta = 0
+    for key, value in records:
+        delta = _SMALL[offset_delta] if offset_delta < _SMALL_COUNT else encode_varint(offset_delta)
+        length = len(key)
+        key_length = _SMALL[length] if length < _SMALL_COUNT else encode_varint(length)
+        length += 3 + len(delta) + len(key_length)  # attributes, timestamp delta, number of headers
+        if value is None:
+            length += 1
+            parts += (_SMALL[length] if length < _SMALL_COUNT else encode_varint(length), _NO_ATTRIBUTES_NO_DELAY)
+            parts += (delta, key_length, key, _NULL, _NO_HEADERS)
+        else:
+            value_bytes = len(value)
+            value_length = _SMALL[value_bytes] if value_bytes < _SMALL_COUNT else encode_varint(value_bytes)
+            length += len(value_length) + value_bytes
+            parts += (_SMALL[length] if length < _SMALL_COUNT else encode_varint(length), _NO_ATTRIBUTES_NO_DELAY)
+            parts += (delta, key_length, key, value_length, value, _NO_HEADERS)
+        offset_delta += 1
+    parts[0] = _pack_checksummed(
+        NONE,
+        offset_delta - 1,
+        timestamp_ms,
+        timestamp_ms,
+        NO_PRODUCER_ID,
+        NO_PRODUCER_EPOCH,
+        NO_SEQUENCE,
+        offset_delta,
+    )
+    checksummed = b"".join(parts)
+    length = CHECKSUMMED_POSITION - LOG_OVERHEAD_BYTES + len(checksummed)
+    crc = crc32c(checksummed, 0, len(checksummed))
+    return bytearray(_pack_front(0, length, NO_LEADER_EPOCH, MAGIC, crc) + checksummed)
+
+
 class BatchBuilder:
     """One batch in the making: records are encoded as they come, `build` adds header, codec and checksum.
 
@@ -114,6 +160,19 @@ class BatchBuilder:
     @property
     def size_bytes(self) -> int:
         return HEADER_BYTES + len(self._records)
+
+    @property
+    def base_timestamp_ms(self) -> TimestampMs:
+        return self._base_timestamp_ms
+
+    @property
+    def max_timestamp_ms(self) -> TimestampMs:
+        return self._max_timestamp_ms
+
+    @property
+    def encoded_records(self) -> bytearray:
+        """The records so far as they lie in a batch, uncompressed; the builder's own, to be read only."""
+        return self._records
 
     def size_bytes_with(self, key: Buffer | None, value: Buffer | None, headers: RecordHeaders = ()) -> int:
         """An upper bound of `size_bytes` after appending such a record."""
@@ -171,6 +230,41 @@ class BatchBuilder:
         records += body
         self.record_count += 1
         self._last_offset_delta = offset_delta
+
+    def append_within(
+        self,
+        limit_bytes: int,
+        timestamp_ms: TimestampMs,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: RecordHeaders = (),
+    ) -> bool:
+        """Add a record unless the batch would be larger than `limit_bytes` by it; the first is always taken."""
+        records = self._records
+        before_bytes = len(records)
+        before = self.record_count, self._max_timestamp_ms, self._last_offset_delta
+        self.append(timestamp_ms, key, value, headers)
+        if before[0] and HEADER_BYTES + len(records) > limit_bytes:
+            del records[before_bytes:]
+            self.record_count, self._max_timestamp_ms, self._last_offset_delta = before
+            return False
+        return True
+
+    def extend_encoded(
+        self,
+        records: Buffer,
+        *,
+        record_count: int,
+        base_timestamp_ms: TimestampMs,
+        max_timestamp_ms: TimestampMs,
+    ) -> None:
+        """Add records that somebody encoded to follow those that are here: deltas go on, times count from the base."""
+        if self.record_count == 0:
+            self._base_timestamp_ms = base_timestamp_ms
+        self._records += records
+        self._max_timestamp_ms = max(self._max_timestamp_ms, max_timestamp_ms)
+        self._last_offset_delta += record_count
+        self.record_count += record_count
 
     def build(
         self,

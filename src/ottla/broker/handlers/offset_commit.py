@@ -1,15 +1,18 @@
 """OffsetCommit 2-9: how far a group has come, answered when it is durable by the rules of the offsets topic.
 
 A member commits all the time, and its requests begin with the same bytes. So these are remembered with what they came
-to, as long as its group does not change; the rest of such a request is read by `protocol/offset_commit_codec.py`.
+to, as long as its group does not change; the rest of such a request is read by `protocol/offset_commit_codec.py`. Of
+a member that commits one partition without metadata, all but the offset is the same and is remembered.
 """
 
 from collections.abc import Container
+from struct import Struct
 
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.coordinator.group import Group
 from ottla.coordinator.member import Member
 from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.schemas import OffsetKey, encode_offset_key
 from ottla.coordinator.shard import GroupShard
 from ottla.core.errors import ErrorCode
 from ottla.core.exchange import Answer, Deferred, Peer
@@ -22,7 +25,16 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from ottla.protocol.offset_commit_codec import HEAD_POSITION, CommitResults, end_of_head, pack_response, read_topics
+from ottla.protocol.offset_commit_codec import (
+    HEAD_POSITION,
+    CommitResults,
+    end_of_head,
+    end_of_single_head,
+    end_of_single_partition,
+    pack_response,
+    read_topics,
+    unpack_single_offset,
+)
 
 FIRST_SERVED_VERSION = 2
 LAST_SERVED_VERSION = 9
@@ -30,16 +42,28 @@ LAST_SERVED_VERSION = 9
 _HEAD_BYTES_MAX = 512
 _KNOWN_MAX = 20_000  # some MB; then all are forgotten and learnt again
 _FAST_SINCE = offset_commit_codec.FIRST_VERSION
+_NONE = ErrorCode.NONE
+_pack_answer_head = Struct(">ii").pack  # size, correlation id
 
 
 class OffsetCommitHandler:
     def __init__(self, coordinator: GroupCoordinator, cache: MetadataCache) -> None:
         self._coordinator = coordinator
         self._cache = cache
-        self._known: dict[bytes, _Known] = {}  # by head; both versions that are read fast have the same form
+        # By head; both versions that are read fast have the same form.
+        self._known: dict[bytes, _Known] = {}
+        self._known_singles: dict[bytes, _KnownSingle] = {}
 
     def handle_frame(self, frame: memoryview, version: int, correlation_id: int, peer: Peer) -> Answer | Deferred:
         if version >= _FAST_SINCE:
+            offset_at = end_of_single_head(frame)
+            if offset_at > 0:
+                single = self._known_singles.get(bytes(frame[HEAD_POSITION:offset_at]))
+                if single is not None and single.group.mark == single.mark:
+                    _, topic, index = single.key
+                    image = self._cache.topics.get(topic)
+                    if image is not None and index in image.partitions:
+                        return self._commit_single(single, frame, offset_at, correlation_id)
             head_end = end_of_head(frame)
             known = self._known.get(bytes(frame[HEAD_POSITION:head_end]))
             if known is not None and known.group.mark == known.mark:
@@ -50,7 +74,7 @@ class OffsetCommitHandler:
                     if member is not None:
                         member.session_ends_ms = shard.groups.session_clock() + member.session_timeout_ms
                     place = _Place(version, correlation_id, is_fast=True)
-                    self._coordinator.execute(
+                    self._coordinator.execute_soon(
                         shard,
                         shard.offsets.commit_topics(
                             known.group.group_id, topics, partitions_of=self._partitions_of, answer=place.put
@@ -58,6 +82,23 @@ class OffsetCommitHandler:
                     )
                     return place.result()
         return self._decode(frame, version, correlation_id)
+
+    def _commit_single(
+        self, known: "_KnownSingle", frame: memoryview, offset_at: int, correlation_id: int
+    ) -> Answer | Deferred:
+        shard = known.shard
+        member = known.member
+        if member is not None:
+            member.session_ends_ms = shard.groups.session_clock() + member.session_timeout_ms
+        offset, leader_epoch = unpack_single_offset(frame, offset_at)
+        place = _SinglePlace(known, correlation_id)
+        self._coordinator.execute_soon(
+            shard,
+            shard.offsets.commit_one(
+                known.key, known.encoded_key, offset=offset, leader_epoch=leader_epoch, answer=place.put
+            ),
+        )
+        return place.result()
 
     def _decode(self, frame: memoryview, version: int, correlation_id: int) -> Answer | Deferred:
         request = decode(OffsetCommitRequest, version, frame[parse_request_header(frame).body_position :])
@@ -92,7 +133,25 @@ class OffsetCommitHandler:
                 self._known.clear()
             # Without a member it is a consumer that assigns itself, which may commit as long as the group is empty.
             member = group.members.get(request.member_id)
-            self._known[bytes(frame[HEAD_POSITION:head_end])] = _Known(shard, group, member)
+            known = self._known[bytes(frame[HEAD_POSITION:head_end])] = _Known(shard, group, member)
+            self._maybe_learn_single(known, request, frame, head_end)
+
+    def _maybe_learn_single(
+        self, known: "_Known", request: OffsetCommitRequest, frame: memoryview, head_end: int
+    ) -> None:
+        if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+            return
+        topic = request.topics[0]
+        partition = topic.partitions[0]
+        offset_at = end_of_single_head(frame)
+        # The offset must be where it is looked for: unknown tags at the end could look as the end of the usual shape.
+        if not 0 < offset_at <= _HEAD_BYTES_MAX or offset_at != end_of_single_partition(head_end, topic.name):
+            return
+        key = OffsetKey(request.group_id, topic.name, partition.partition_index)
+        head = bytes(frame[HEAD_POSITION:offset_at])
+        if len(self._known_singles) >= _KNOWN_MAX:
+            self._known_singles.clear()
+        self._known_singles[head] = _KnownSingle(known, key)
 
 
 class _Known:
@@ -105,6 +164,50 @@ class _Known:
         self.group = group
         self.mark = group.mark
         self.member = member
+
+
+class _KnownSingle(_Known):
+    """A member and the only partition that it commits."""
+
+    __slots__ = ("encoded_key", "fine", "key")
+
+    def __init__(self, known: _Known, key: OffsetKey) -> None:
+        super().__init__(known.shard, known.group, known.member)
+        self.key = key
+        self.encoded_key = encode_offset_key(key)
+        self.fine = self.pack_response(0, _NONE)[HEAD_POSITION:]  # what follows the correlation id where all is well
+
+    def pack_response(self, correlation_id: int, error_code: int) -> bytes:
+        return pack_response(correlation_id, [(self.key.topic, [(self.key.partition, error_code)])])
+
+
+class _SinglePlace:
+    """As `_Place`, for the result of one partition."""
+
+    __slots__ = ("_answer", "_correlation_id", "_deferred", "_known")
+
+    def __init__(self, known: _KnownSingle, correlation_id: int) -> None:
+        self._known = known
+        self._correlation_id = correlation_id
+        self._answer: bytes | None = None
+        self._deferred: Deferred | None = None
+
+    def put(self, error_code: ErrorCode) -> None:
+        if error_code == _NONE:
+            fine = self._known.fine
+            answer = _pack_answer_head(len(fine) + 4, self._correlation_id) + fine
+        else:
+            answer = self._known.pack_response(self._correlation_id, error_code)
+        if self._deferred is None:
+            self._answer = answer
+        else:
+            self._deferred.complete(answer)
+
+    def result(self) -> Answer | Deferred:
+        if self._answer is not None:
+            return self._answer
+        self._deferred = Deferred(holds=True)
+        return self._deferred
 
 
 class _Place:
