@@ -101,7 +101,8 @@ def run_kafka_python(address: str, group_id: str, topic: str, options: dict[str,
     consumer.subscribe([topic], listener=Listener())
     report("started")
     while not STOPPED:
-        polled = consumer.poll(timeout_ms=int(POLL_S * 1000))
+        # Not POLL_S: a poll that ends while the consumer joins loses its assignment for good (kafka-python 3.0.12).
+        polled = consumer.poll(timeout_ms=1000)
         records = [(record.partition, record.offset) for batch in polled.values() for record in batch]
         if not records:
             continue
