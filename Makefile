@@ -11,7 +11,7 @@ ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
 endif
 
 .PHONY: help setup run test quick check check-format check-lint check-types check-imports check-generated \
-	bench interop interop-smoke docs wheel clean
+	bench interop interop-smoke fuzz-kernel docs wheel clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -19,7 +19,7 @@ help: ## this list
 setup: $(STAMP) ## .venv, with everything for run and test
 
 # PYTHON=... chooses an interpreter; otherwise the first that is new enough and can make environments.
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml hatch_build.py $(wildcard src/ottla/records/_kernel*.[ch])
 	@set -e; chosen=; without_venv=; \
 	for candidate in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python); do \
 		if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
@@ -39,7 +39,9 @@ $(STAMP): pyproject.toml
 		"$$chosen" -m venv --clear "$(VENV)"; \
 	fi; \
 	echo "installing into $(VENV)" >&2; \
-	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[test,dev]'; \
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[test,dev,columns]'; \
+	"$(BIN)/python" -c 'from ottla.records.kernel import IS_COMPILED; exit(not IS_COMPILED)' || \
+		echo "without the C kernel, for want of a C compiler or of Python.h: slower, else the same" >&2; \
 	printf '%s' '$(CURDIR)' > "$(STAMP)"
 
 run: $(STAMP) ## a broker with generated traffic on it; FOREVER=1 goes on until Ctrl-C
@@ -90,6 +92,13 @@ interop: $(STAMP) ## judges of other languages; says what is missing
 interop-smoke: $(STAMP) ## the ten-minute part of it; needs Maven
 	@command -v mvn >/dev/null 2>&1 || { echo "mvn is not installed: apt install maven" >&2; exit 1; }
 	$(BIN)/python -m pytest interop -m smoke $(ARGS)
+
+# SEED=... repeats a run; ROUNDS=... makes it longer.
+fuzz-kernel: ## damaged input for the C kernel under sanitizers; needs gcc or clang
+	@mkdir -p build
+	$(CC) -g -O1 -std=c11 -fsanitize=address,undefined -fno-sanitize-recover=all \
+		-Isrc/ottla/records tests/records/kernel_fuzz.c -o build/kernel_fuzz
+	build/kernel_fuzz $(or $(ROUNDS),1000000) $(or $(SEED),$(shell date +%s))
 
 wheel: $(STAMP) ## dist/*.whl
 	$(BIN)/python -m build --wheel

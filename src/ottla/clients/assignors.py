@@ -16,6 +16,9 @@ class GroupMemberView(NamedTuple):
     member_id: str
     topics: frozenset[str]
     instance_id: str | None = None  # static members (KIP-345) keep their place in the order over restarts
+    owned: tuple[TopicPartition, ...] = ()  # what it has not given up before it joined
+    generation_id: int = -1  # in which it owned that
+    user_data: bytes = b""
 
     @property
     def order(self) -> tuple[bool, str]:

@@ -41,6 +41,14 @@ class FetchedRecords(NamedTuple):
     broker_id: BrokerId
 
 
+class FetchedBatches(NamedTuple):
+    """What an answer brought of one partition, undecoded."""
+
+    wanted: WantedBatches
+    high_watermark: Offset
+    broker_id: BrokerId
+
+
 class OffsetOutOfRange(BrokerError):
     """A position lies outside of what its partition holds; where to go on is the caller's to decide."""
 
@@ -117,10 +125,27 @@ class AssignedReader:
 
         Leaders that move or go away are looked for anew, for the cluster's retry timeout at most; then it raises.
         """
-        deadline = time.monotonic() + (self._max_wait_ms if timeout_ms is None else timeout_ms) / 1000
+        deadline = self._deadline(timeout_ms)
+        while True:
+            fetched = [
+                records
+                for batches in self._fetch_batches(deadline)
+                for records in _decode(batches.wanted, batches.high_watermark, batches.broker_id)
+            ]
+            if fetched or time.monotonic() >= deadline:
+                return fetched
+
+    def fetch_batches(self, timeout_ms: int | None = None) -> list[FetchedBatches]:
+        """The same, undecoded: for those who make columns of it."""
+        return self._fetch_batches(self._deadline(timeout_ms))
+
+    def _deadline(self, timeout_ms: int | None) -> float:
+        return time.monotonic() + (self._max_wait_ms if timeout_ms is None else timeout_ms) / 1000
+
+    def _fetch_batches(self, deadline: float) -> list[FetchedBatches]:
         while True:
             failure = self._ask_leaders()
-            fetched: list[FetchedRecords] = []
+            fetched: list[FetchedBatches] = []
             for link in self._answered(0.0 if failure is not None else max(0.0, deadline - time.monotonic())):
                 try:
                     fetched += self._take_answer(link)
@@ -235,11 +260,11 @@ class AssignedReader:
             rack_id="",
         )
 
-    def _take_answer(self, link: _Link) -> list[FetchedRecords]:
-        """Move the positions, ask for what follows, and only then decode: the broker works meanwhile."""
+    def _take_answer(self, link: _Link) -> list[FetchedBatches]:
+        """Move the positions and ask for what follows; decoded is only then: the broker works meanwhile."""
         asked = link.asked
         answer = self._receive(link)
-        found: list[tuple[WantedBatches, Offset]] = []
+        found: list[FetchedBatches] = []
         failure: BrokerError | None = None
         for topic, partitions in answer.topics:
             for partition in partitions:
@@ -250,22 +275,15 @@ class AssignedReader:
                 if error is not None:
                     failure = failure if failure is not None and not failure.is_retriable else error
                 else:
-                    found.append((self._advance(place, partition), partition.high_watermark))
+                    wanted = self._advance(place, partition)
+                    found.append(FetchedBatches(wanted, partition.high_watermark, link.leader_id))
         if failure is None:
             self._ask_again(link, asked)
         elif not found:
             raise failure
         elif failure.is_retriable:
             self._is_view_stale = True
-        fetched = []
-        for wanted, high_watermark in found:
-            size_bytes = wanted.size_bytes
-            for is_append_time, records in decode_wanted(wanted):
-                fetched.append(
-                    FetchedRecords(wanted.place, records, size_bytes, high_watermark, is_append_time, link.leader_id)
-                )
-                size_bytes = 0
-        return fetched
+        return [batches for batches in found if batches.wanted.starts]
 
     def _receive(self, link: _Link) -> FetchAnswer:
         link.asked = {}
@@ -315,3 +333,12 @@ def _error_of(place: TopicPartition, partition: FetchedPartition, position: Offs
     if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
         return OffsetOutOfRange(place, position)
     return BrokerError(partition.error_code, f"{place}: fetch at {position}")
+
+
+def _decode(wanted: WantedBatches, high_watermark: Offset, broker_id: BrokerId) -> list[FetchedRecords]:
+    fetched = []
+    size_bytes = wanted.size_bytes
+    for is_append_time, records in decode_wanted(wanted):
+        fetched.append(FetchedRecords(wanted.place, records, size_bytes, high_watermark, is_append_time, broker_id))
+        size_bytes = 0
+    return fetched

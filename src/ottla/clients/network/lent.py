@@ -21,6 +21,8 @@ T = TypeVar("T")
 logger: Final = logging.getLogger("ottla.clients")
 # After so long without the user, the keeper runs the lane.
 _AWAY_S: Final = 0.02
+# While the user is in the lane, the keeper looks only now and then whether it has left.
+_LOOK_S: Final = 0.1
 # A user who only ever calls in keeps the keeper out, and so must run timers and sockets now and then.
 _TURN_DUE_S: Final = 0.01
 
@@ -122,7 +124,7 @@ class LentNetwork(ThreadNetwork):
             while not self._is_stopping:
                 away_s = time.monotonic() - self._used_at
                 if self._is_wanted or (away_s < _AWAY_S and not self._rest.is_set()):
-                    self._rest.wait(_AWAY_S)
+                    self._rest.wait(_LOOK_S if self._is_wanted else _AWAY_S)
                     if self._is_wanted:
                         self._rest.clear()
                     continue

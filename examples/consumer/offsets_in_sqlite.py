@@ -1,0 +1,79 @@
+"""Exactly once without transactions on the broker: results and offsets in the user's own database, in one transaction.
+
+Counts words per key into SQLite. The offsets are beside the results: whatever kills this program, the next start reads
+on from where the results end. Nothing is committed to the group; it only shares the partitions out.
+
+    python offsets_in_sqlite.py 127.0.0.1:9092 TOPIC counts.sqlite
+"""
+
+import sqlite3
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ottla import Consumer
+from ottla.clients.consumer.listener import RebalanceListener
+from ottla.core.types import TopicPartition
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS counts (word TEXT PRIMARY KEY, count INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS offsets (
+    topic TEXT, partition INTEGER, next_offset INTEGER NOT NULL, PRIMARY KEY (topic, partition)
+);
+"""
+
+
+class StoredPositions(RebalanceListener):
+    """Goes to the stored offset of each partition that comes; a partition without one starts by auto.offset.reset."""
+
+    def __init__(self, consumer: Consumer, database: sqlite3.Connection) -> None:
+        self._consumer = consumer
+        self._database = database
+
+    def on_partitions_assigned(self, places: Sequence[TopicPartition]) -> None:
+        for place in places:
+            row = self._database.execute(
+                "SELECT next_offset FROM offsets WHERE topic = ? AND partition = ?", place
+            ).fetchone()
+            if row is not None:
+                self._consumer.seek(place, row[0])
+
+
+def store(database: sqlite3.Connection, records: Sequence[Any]) -> None:
+    """One transaction: all of it is there after a crash, or nothing."""
+    with database:
+        for record in records:
+            for word in record.value.decode().split():
+                database.execute(
+                    "INSERT INTO counts VALUES (?, 1) ON CONFLICT (word) DO UPDATE SET count = count + 1", (word,)
+                )
+            # A member that was put out of the group without knowing must not go back behind its successor.
+            moved = database.execute(
+                "INSERT INTO offsets VALUES (?, ?, ?) ON CONFLICT (topic, partition)"
+                " DO UPDATE SET next_offset = excluded.next_offset WHERE next_offset <= ?",
+                (record.topic, record.partition, record.offset + 1, record.offset),
+            )
+            if moved.rowcount == 0:
+                raise RuntimeError(f"{record.topic}-{record.partition}: offset {record.offset} is counted already")
+
+
+def run(bootstrap: str, topic: str, path: str, *, should_stop: Callable[[], bool] = lambda: False) -> None:
+    database = sqlite3.connect(path)
+    database.executescript(SCHEMA)
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "word-counts",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+    }
+    with Consumer(settings) as consumer:
+        consumer.subscribe([topic], StoredPositions(consumer, database))
+        while not should_stop():
+            records = consumer.poll(timeout_ms=200)
+            if records:
+                store(database, records)
+    database.close()
+
+
+if __name__ == "__main__":
+    run(*sys.argv[1:4])

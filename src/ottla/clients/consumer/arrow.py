@@ -1,0 +1,30 @@
+"""Fetched batches to Arrow, for `poll_arrow`: the only part of the consumer that needs pyarrow, loaded when used."""
+
+from typing import TYPE_CHECKING
+
+from ottla.clients.fetched_batches import UnreadableRecords, WantedBatches
+from ottla.columns.decoding import ColumnDecoder
+from ottla.records.errors import CorruptBatch
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def decode_arrow(wanted: WantedBatches | None, *, with_headers: bool, check_crcs: bool) -> "pyarrow.RecordBatch | None":
+    """All records of an answer's part for one partition; None when there are none."""
+    if wanted is None:
+        return None
+    topic, partition = wanted.place
+    decoder = ColumnDecoder(with_headers=with_headers)
+    try:
+        decoder.add_all(
+            wanted.data,
+            wanted.starts,
+            topic=topic,
+            partition=partition,
+            from_offset=wanted.from_offset,
+            check_crc=check_crcs,
+        )
+    except CorruptBatch as damage:
+        raise UnreadableRecords(f"{wanted.place}: from offset {wanted.from_offset} on: {damage}") from damage
+    return decoder.finish() if decoder.count else None

@@ -1,0 +1,308 @@
+"""The blocking consumer: `with Consumer({...}) as consumer: consumer.subscribe([...]); consumer.poll(timeout_ms=500)`.
+
+A thin face: what the calls do is `session.py`, what happens in the background is `core.py` on the client's own thread.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ottla.clients.config import ClientConfig
+from ottla.clients.consumer.core import ConsumerCore
+from ottla.clients.consumer.errors import ConcurrentUse
+from ottla.clients.consumer.keys import CONSUMER_DEFINITION
+from ottla.clients.consumer.listener import RebalanceListener
+from ottla.clients.consumer.reset import EARLIEST, LATEST
+from ottla.clients.consumer.session import OnCommit, Session
+from ottla.clients.consumer.values import ConsumerRecord, GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
+from ottla.clients.errors import ClientClosed, ClientError
+from ottla.clients.network.lent import LentNetwork
+from ottla.clients.network.metadata import Metadata
+from ottla.core.types import Offset, TimestampMs, TopicPartition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow
+
+T = TypeVar("T")
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | Offset]
+
+
+class _ThreadWaiting:
+    """The user's thread is the lane while it waits; see `LentNetwork`."""
+
+    def __init__(self, network: LentNetwork) -> None:
+        self._network = network
+        self._is_set = False
+        self.now_ms = network.now_ms
+        self.in_lane = network.call
+
+    def post(self, callback: Callable[[], None]) -> None:
+        self._network.call(callback)
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def wake(self) -> None:
+        """In the lane."""
+        self._is_set = True
+
+    def wake_from_outside(self) -> None:
+        self._network.post(self.wake)
+
+    async def wait(self, timeout_ms: int) -> None:
+        self._network.run(lambda: self._is_set, timeout_ms)
+
+    def failure(self) -> ClientError | None:
+        return self._network.failure
+
+
+class Consumer:
+    """Owned by one thread at a time: use from a second one while a call runs raises `ConcurrentUse`; only `wakeup` may
+    be called from anywhere. Settings are Kafka's keys, as a mapping or as keywords with underscores. `close` it.
+    """
+
+    def __init__(self, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
+        self._start(ClientConfig.parse(CONSUMER_DEFINITION, settings, **keywords))
+
+    @classmethod
+    def from_properties(
+        cls, path: "str | Path", settings: Mapping[str, Any] | None = None, /, **keywords: Any
+    ) -> "Consumer":
+        """From a properties file; keys that are not a consumer's are warned of only."""
+        consumer = cls.__new__(cls)
+        consumer._start(ClientConfig.from_properties(CONSUMER_DEFINITION, path, settings, **keywords))
+        return consumer
+
+    def _start(self, config: ClientConfig) -> None:
+        self.config = config
+        self._use = threading.RLock()
+        self._network = LentNetwork(config.bootstrap, client_id=config.client_id, settings=config.network_settings())
+        waiting = _ThreadWaiting(self._network)
+        try:
+            metadata = make_metadata(self._network, config)
+            core = ConsumerCore(
+                self._network, metadata, config, wall_ms=wall_ms, hand_over=waiting.post, on_attention=waiting.wake
+            )
+            self._session = Session(core, config, waiting)
+        except BaseException:
+            self._network.close()  # a deserializer or an interceptor that can't be had
+            raise
+        self._core = core
+        self._waiting = waiting
+        self._network.start()
+
+    # Reading.
+
+    def poll(self, timeout_ms: int = 500, *, max_records: int | None = None) -> list[ConsumerRecord]:
+        """The next records, after waiting for them at most so long; `max.poll.records` of them at most.
+
+        Rebalances happen here: call it at least every `max.poll.interval.ms`, or the group goes on without you.
+        """
+        return self._run(self._session.poll(timeout_ms, max_records))
+
+    def poll_arrow(self, timeout_ms: int = 500, *, with_headers: bool = False) -> "pyarrow.RecordBatch | None":
+        """The next records of one partition as a `pyarrow.RecordBatch` in the schema of Spark's Kafka source; None when
+        none came. No Python object is made per record. Needs `pip install ottla[columns]`.
+        """
+        from ottla.clients.consumer.arrow import decode_arrow
+
+        wanted = self._run(self._session.poll_fetched(timeout_ms))
+        return decode_arrow(wanted, with_headers=with_headers, check_crcs=self.config.get_bool("check.crcs"))
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        """Record by record, without end. Automatic commits cover a record only when the next poll follows it."""
+        while True:
+            yield from self.poll()
+
+    def wakeup(self) -> None:
+        """From any thread: the call that waits now, or the next one, raises `WokenUp`."""
+        self._session.is_woken = True
+        self._waiting.wake_from_outside()
+
+    # What to read.
+
+    def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None) -> None:
+        """Topics by name, or all that a compiled pattern finds now and later; the group shares partitions out.
+
+        Replaces the subscription before it. Excludes `assign`.
+        """
+        self._run(self._session.subscribe(topics, listener))
+
+    def unsubscribe(self) -> None:
+        """From topics or partitions; leaves the group."""
+        self._run(self._session.unsubscribe())
+
+    def subscription(self) -> set[str]:
+        """The topics; of a pattern, those that it means now."""
+        subscription = self._core.subscription
+        return set(subscription.topics) if subscription.is_of_group else set()
+
+    def assign(self, places: Iterable[TopicPartition]) -> None:
+        """These partitions, by hand and without a group's rebalances. Excludes `subscribe`."""
+        self._do(lambda: self._session.assign(places))
+
+    def assignment(self) -> set[TopicPartition]:
+        return set(self._core.subscription.states)
+
+    def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[TopicPartition]:
+        """Raises `TimedOut` for a topic that doesn't turn up."""
+        count = self._run(self._session.partition_count(topic, timeout_ms))
+        return [TopicPartition(topic, number) for number in range(count)]
+
+    def pause(self, *places: TopicPartition) -> None:
+        """Poll returns nothing of them until `resume`; what was fetched is kept. A rebalance forgets it."""
+        self._lane(lambda: self._core.set_paused(places, is_paused=True))
+
+    def resume(self, *places: TopicPartition) -> None:
+        self._lane(lambda: self._core.set_paused(places, is_paused=False))
+
+    def paused(self) -> set[TopicPartition]:
+        return {place for place, state in self._core.subscription.states.items() if state.is_paused}
+
+    # From where.
+
+    def seek(self, place: TopicPartition, offset: Offset | OffsetAndMetadata) -> None:
+        """Poll goes on from there."""
+        self._lane(lambda: self._core.seek(TopicPartition(*place), checked_offset(offset)))
+
+    def seek_to_beginning(self, *places: TopicPartition) -> None:
+        """All that are assigned unless some are given; found when poll or `position` needs it."""
+        self._lane(lambda: self._core.seek_by(places or self.assignment(), EARLIEST))
+
+    def seek_to_end(self, *places: TopicPartition) -> None:
+        self._lane(lambda: self._core.seek_by(places or self.assignment(), LATEST))
+
+    def seek_to_time(self, timestamp_ms: TimestampMs, *places: TopicPartition, timeout_ms: int | None = None) -> None:
+        """To the first record at or after a time, or to the end where there is none."""
+        wanted = places or tuple(self.assignment())
+        found = self.offsets_for_times(dict.fromkeys(wanted, timestamp_ms), timeout_ms=timeout_ms)
+        for place, offset in found.items():
+            if offset is None:
+                self.seek_to_end(place)
+            else:
+                self.seek(place, OffsetAndMetadata(offset.offset, "", offset.leader_epoch))
+
+    def position(self, place: TopicPartition, timeout_ms: int | None = None) -> Offset:
+        """The offset that poll returns next."""
+        return self._run(self._session.position(place, timeout_ms))
+
+    def beginning_offsets(
+        self, places: Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, Offset]:
+        return self._run(self._session.ends(places, timeout_ms, is_beginning=True))
+
+    def end_offsets(
+        self, places: Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, Offset]:
+        """One beyond the last record; with read_committed, beyond the last that is decided."""
+        return self._run(self._session.ends(places, timeout_ms, is_beginning=False))
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, TimestampMs], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each time; None where there is none."""
+        return self._run(self._session.find_offsets(timestamps, timeout_ms))
+
+    def lag(self, place: TopicPartition) -> int | None:
+        """Records from the position to the end that the last fetch saw; None before the first one."""
+        return self._lane(lambda: self._core.lag_of(TopicPartition(*place)))
+
+    # Committing.
+
+    def commit(self, offsets: Offsets | None = None, timeout_ms: int | None = None) -> None:
+        """All that poll has returned, or these offsets: each the next one to read. Waits; retries what can pass."""
+        self._run(self._session.commit(offsets, timeout_ms))
+
+    def commit_async(self, offsets: Offsets | None = None, callback: OnCommit | None = None) -> None:
+        """The same without waiting, tried once; commits stay in order. `callback(offsets, error or None)` runs within
+        a later poll or close.
+        """
+        self._do(lambda: self._session.commit_async(offsets, callback))
+
+    def committed(
+        self, places: Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed; None where nothing is."""
+        return self._run(self._session.committed(places, timeout_ms))
+
+    def group_metadata(self) -> GroupMetadata:
+        """For `Producer.send_offsets_to_transaction`."""
+        return self._lane(self._core.identity)
+
+    def enforce_rebalance(self, reason: str = "enforce_rebalance was called") -> None:
+        """Let the group share its partitions out anew; happens in later polls."""
+        self._lane(lambda: self._core.enforce_rebalance(reason))
+
+    # The end.
+
+    def close(self, timeout_ms: int = 30_000) -> None:
+        """Commit if that is automatic, tell the listener that all is revoked, leave the group. Twice does nothing."""
+        if self._session.is_closed:
+            return
+        try:
+            self._run(self._session.close(timeout_ms))
+        finally:
+            if self._session.is_closed:
+                self._network.close()
+
+    def __enter__(self) -> "Consumer":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # One user at a time.
+
+    def _run(self, call: Coroutine[Any, None, T]) -> T:
+        """To its end: where a coroutine of the session waits, this thread blocks."""
+        if not self._use.acquire(blocking=False):
+            call.close()
+            raise ConcurrentUse("the consumer is in use by another thread; have one per thread, or a lock around it")
+        try:
+            call.send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            self._use.release()
+        call.close()
+        raise TypeError("a blocking consumer's listener must not return an awaitable; use ottla.aio for that")
+
+    def _do(self, call: Callable[[], T]) -> T:
+        async def run() -> T:
+            return call()
+
+        return self._run(run())
+
+    def _lane(self, call: Callable[[], T]) -> T:
+        if self._session.is_closed:
+            raise ClientClosed("the consumer is closed")
+        return self._do(lambda: self._network.call(call))
+
+
+def make_metadata(network: Any, config: ClientConfig) -> Metadata:
+    return Metadata(
+        network,
+        max_age_ms=config.get_int("metadata.max.age.ms"),
+        backoff_ms=config.get_int("retry.backoff.ms"),
+        backoff_max_ms=config.get_int("retry.backoff.max.ms"),
+        allow_auto_create=config.get_bool("allow.auto.create.topics"),
+    )
+
+
+def wall_ms() -> TimestampMs:
+    return time.time_ns() // 1_000_000
+
+
+def checked_offset(offset: Offset | OffsetAndMetadata) -> OffsetAndMetadata:
+    taken = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+    if taken.offset < 0:
+        raise ValueError(f"seek to {taken.offset}: an offset is never below 0")
+    return taken

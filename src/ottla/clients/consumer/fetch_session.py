@@ -1,0 +1,85 @@
+"""Incremental fetches (KIP-227): a broker remembers what it was asked for, later requests carry only what changed.
+
+Pure: one session per broker; what it sends and what it makes of an answer's session id and error.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from ottla.core.errors import ErrorCode
+from ottla.core.types import TopicPartition
+from ottla.protocol.fetch_codec import FetchPartition
+
+_NO_SESSION: Final = 0
+_FIRST_EPOCH: Final = 0
+_NO_SESSION_EPOCH: Final = -1  # a full fetch that asks for no session
+_EPOCH_MAX: Final = 2**31 - 1
+
+
+class SessionRequest(NamedTuple):
+    """The session's part of a fetch request."""
+
+    session_id: int
+    epoch: int
+    to_send: dict[TopicPartition, FetchPartition]
+    to_forget: list[TopicPartition]
+
+
+class FetchSession:
+    """Owned by the fetcher. `build`, send, then exactly one of `on_answer` and `on_failure`."""
+
+    __slots__ = ("_epoch", "_partitions", "_session_id")
+
+    def __init__(self) -> None:
+        self._session_id = _NO_SESSION
+        self._epoch = _FIRST_EPOCH
+        self._partitions: dict[TopicPartition, FetchPartition] = {}
+
+    @property
+    def is_open(self) -> bool:
+        return self._session_id != _NO_SESSION
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, FetchPartition]:
+        """All that the broker is asked for now, sent or remembered."""
+        return self._partitions
+
+    def build(self, wanted: dict[TopicPartition, FetchPartition]) -> SessionRequest:
+        """What to send so that the broker fetches exactly `wanted`."""
+        if not self.is_open:
+            self._partitions = wanted
+            return SessionRequest(_NO_SESSION, self._epoch, wanted, [])
+        before = self._partitions
+        to_send = {place: asked for place, asked in wanted.items() if before.get(place) != asked}
+        to_forget = [place for place in before if place not in wanted]
+        self._partitions = wanted
+        return SessionRequest(self._session_id, self._epoch, to_send, to_forget)
+
+    def on_answer(self, error_code: int, session_id: int) -> None:
+        if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._restart()  # evicted, or the broker was restarted: a new one with the next, full request
+        elif error_code != ErrorCode.NONE:
+            self.on_failure()
+        elif session_id == _NO_SESSION:
+            self._restart()  # it has no room for a session now; the next request asks again
+        else:
+            is_new = session_id != self._session_id
+            self._session_id = session_id
+            self._epoch = 1 if is_new or self._epoch == _EPOCH_MAX else self._epoch + 1
+
+    def on_failure(self) -> None:
+        """What the broker made of the request isn't known: a full fetch, under a new session."""
+        self._restart()
+
+    def closing(self) -> SessionRequest | None:
+        """The request that lets the broker forget the session."""
+        if not self.is_open:
+            return None
+        request = SessionRequest(self._session_id, _NO_SESSION_EPOCH, {}, [])
+        self._restart()
+        return request
+
+    def _restart(self) -> None:
+        self._session_id = _NO_SESSION
+        self._epoch = _FIRST_EPOCH
+        self._partitions = {}

@@ -1,0 +1,333 @@
+"""Asking leaders, or the closest replicas, for what comes next: one request under way to each, ahead of the reader.
+
+Lives in the lane. What comes goes to the shelf undecoded; where to read is the subscription's. A partition is asked for
+again while less than `max.partition.fetch.bytes` of it, and less than `fetch.max.bytes` in all, waits to be read.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ottla.clients.consumer.errors import OffsetOutOfRange, RecordTooLarge, error_of
+from ottla.clients.consumer.fetch_session import FetchSession, SessionRequest
+from ottla.clients.consumer.reset import NOWHERE, ResetStrategy
+from ottla.clients.consumer.shelf import FetchedPartition, Shelf
+from ottla.clients.consumer.subscription import NO_REPLICA, PartitionState, Subscription
+from ottla.clients.errors import ClientError, ConnectionFailed
+from ottla.clients.fetched_batches import UnreadableRecords, find_wanted
+from ottla.clients.network.metadata import Metadata
+from ottla.clients.network.port import Network
+from ottla.core.errors import ErrorCode, ProtocolViolation
+from ottla.core.types import BrokerId, Buffer, TopicPartition
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.fetch_client_codec import FetchAnswer, decode_fetch_response, encode_fetch_request
+from ottla.protocol.fetch_codec import FetchArguments, FetchPartition, TopicKey
+from ottla.protocol.fetch_codec import FetchedPartition as AnswerPartition
+
+# Batch format v2 begins with 4; from 13 on topics go by their ids, which a reader by name doesn't need.
+FETCH_VERSIONS: Final = (4, 12)
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+
+# The leader is another one now, or not ready: look it up, ask again.
+_STALE: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
+
+
+class FetchSettings(NamedTuple):
+    """The config keys of fetching."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    partition_max_bytes: int
+    isolation_level: int
+    rack_id: str
+    retry_backoff_ms: int
+    preferred_replica_ms: int  # how long a closest replica is taken for that: metadata.max.age.ms
+    reset: ResetStrategy
+
+
+class _Asked(NamedTuple):
+    """What an answer is held against: nothing of it counts for a partition that was moved since."""
+
+    state: PartitionState
+    offset: int
+    seek_count: int
+
+
+class Fetcher:
+    """Owned by the consumer's core; `send` whenever something may have become fetchable."""
+
+    def __init__(
+        self,
+        network: Network,
+        metadata: Metadata,
+        subscription: Subscription,
+        shelf: Shelf,
+        settings: FetchSettings,
+        *,
+        on_ready: Callable[[], None],
+        on_reset: Callable[[], None],
+    ) -> None:
+        self._network = network
+        self._metadata = metadata
+        self._subscription = subscription
+        self._shelf = shelf
+        self._settings = settings
+        self._on_ready = on_ready
+        self._on_reset = on_reset  # a partition needs a new position
+        self._sessions: dict[BrokerId, FetchSession] = {}
+        self._busy: set[BrokerId] = set()
+        self._turn = 0
+        self._is_closed = False
+        self._is_retry_planned = False
+
+    def send(self) -> None:
+        """A request to every broker that has none under way and partitions to ask for."""
+        if self._is_closed:
+            return
+        wanted = self._by_broker()
+        for broker_id, states in wanted.items():
+            if broker_id not in self._busy:
+                self._ask(broker_id, states)
+
+    def close(self) -> None:
+        """Let the brokers forget their sessions; answers that still come are dropped."""
+        self._is_closed = True
+        for broker_id, session in self._sessions.items():
+            closing = session.closing()
+            if closing is not None and broker_id not in self._busy:
+                self._request(broker_id, closing, lambda version, frame: None)
+
+    def _by_broker(self) -> dict[BrokerId, list[PartitionState]]:
+        shelf = self._shelf
+        # Said before looking: whoever makes room after the look sees it, and wakes the lane.
+        shelf.is_lane_waiting = True
+        states = self._subscription.states.values()
+        room_bytes = self._settings.max_bytes - sum(state.queued_bytes for state in states)
+        now_ms = self._network.now_ms()
+        grouped: dict[BrokerId, list[PartitionState]] = {}
+        is_full = False
+        for state in states:
+            if not state.is_fetchable:
+                continue
+            if state.queued_bytes and (room_bytes <= 0 or state.queued_bytes >= self._settings.partition_max_bytes):
+                is_full = True
+                continue
+            if state.retry_at_ms > now_ms:
+                self._retry_later(state.retry_at_ms - now_ms)
+                continue
+            broker_id = self._source_of(state, now_ms)
+            if broker_id < 0:
+                self._metadata.request_update()
+                continue
+            grouped.setdefault(broker_id, []).append(state)
+        shelf.is_lane_waiting = is_full
+        return grouped
+
+    def _source_of(self, state: PartitionState, now_ms: int) -> BrokerId:
+        if state.preferred_replica != NO_REPLICA:
+            if now_ms < state.preferred_until_ms and state.preferred_replica in self._metadata.brokers:
+                return state.preferred_replica
+            state.preferred_replica = NO_REPLICA
+        return self._metadata.leader_of(state.place)
+
+    def _ask(self, broker_id: BrokerId, states: list[PartitionState]) -> None:
+        # An answer is filled in the order of the question: each partition has its turn to be the first.
+        self._turn += 1
+        turn = self._turn % len(states)
+        asked: dict[TopicPartition, _Asked] = {}
+        wanted: dict[TopicPartition, FetchPartition] = {}
+        for state in states[turn:] + states[:turn]:
+            place = state.place
+            asked[place] = _Asked(state, state.fetch_offset, state.seek_count)
+            wanted[place] = FetchPartition(
+                place.partition,
+                self._metadata.leader_epoch_of(place),
+                state.fetch_offset,
+                -1,
+                -1,
+                self._settings.partition_max_bytes,
+            )
+        session = self._sessions.setdefault(broker_id, FetchSession())
+        self._busy.add(broker_id)
+
+        def on_frame(version: int, frame: memoryview | ClientError) -> None:
+            self._busy.discard(broker_id)
+            if not self._is_closed:
+                self._take(broker_id, session, asked, version, frame)
+
+        self._request(broker_id, session.build(wanted), on_frame)
+
+    def _request(
+        self,
+        broker_id: BrokerId,
+        session: SessionRequest,
+        on_frame: Callable[[int, memoryview | ClientError], None],
+    ) -> None:
+        settings = self._settings
+        arguments = FetchArguments(
+            replica_id=-1,
+            replica_epoch=-1,
+            max_wait_ms=settings.max_wait_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.max_bytes,
+            isolation_level=settings.isolation_level,
+            session_id=session.session_id,
+            session_epoch=session.epoch,
+            topics=_by_topic(session.to_send),
+            forgotten_topics=_numbers_by_topic(session.to_forget),
+            rack_id=settings.rack_id,
+        )
+
+        def encode(version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
+            return [encode_fetch_request(version, correlation_id, client_id, arguments)]
+
+        self._network.request_frame(broker_id, ApiKey.FETCH, encode, on_frame, versions=FETCH_VERSIONS)
+
+    def _take(
+        self,
+        broker_id: BrokerId,
+        session: FetchSession,
+        asked: Mapping[TopicPartition, _Asked],
+        version: int,
+        frame: memoryview | ClientError,
+    ) -> None:
+        if not isinstance(frame, ClientError):
+            try:
+                answer = decode_fetch_response(version, frame)
+            except ProtocolViolation as violation:
+                frame = ConnectionFailed(f"broker {broker_id}: unreadable answer to a fetch: {violation}")
+        if isinstance(frame, ClientError):
+            session.on_failure()
+            for each in asked.values():
+                self._back_off(each.state)
+            self._metadata.request_update()
+        else:
+            session.on_answer(answer.error_code, answer.session_id)
+            if answer.throttle_ms > 0:
+                self._network.throttle(broker_id, answer.throttle_ms)
+            if self._take_partitions(broker_id, asked, answer):
+                self._on_ready()
+        self.send()
+
+    def _take_partitions(
+        self, broker_id: BrokerId, asked: Mapping[TopicPartition, _Asked], answer: FetchAnswer
+    ) -> bool:
+        """Whether something is on the shelf that was not."""
+        is_ready = False
+        for topic, partitions in answer.topics:
+            for partition in partitions:
+                each = asked.get(TopicPartition(str(topic), partition.partition))
+                if each is None:
+                    continue
+                state = each.state
+                if not state.is_assigned or state.seek_count != each.seek_count or state.fetch_offset != each.offset:
+                    continue  # moved or given up since it was asked for
+                if partition.error_code == ErrorCode.NONE:
+                    is_ready |= self._take_records(state, partition)
+                else:
+                    is_ready |= self._take_error(broker_id, state, partition)
+        return is_ready
+
+    def _take_records(self, state: PartitionState, partition: AnswerPartition) -> bool:
+        is_committed_only = self._settings.isolation_level == READ_COMMITTED
+        if partition.high_watermark >= 0:
+            state.high_watermark = partition.high_watermark
+        if partition.last_stable_offset >= 0:
+            state.last_stable_offset = partition.last_stable_offset
+        if partition.log_start_offset >= 0:
+            state.log_start_offset = partition.log_start_offset
+        if partition.preferred_read_replica >= 0:
+            state.preferred_replica = partition.preferred_read_replica
+            state.preferred_until_ms = self._network.now_ms() + self._settings.preferred_replica_ms
+        data = partition.records
+        if not isinstance(data, memoryview | bytes | bytearray) or not data:
+            return False
+        aborted = partition.aborted_transactions if is_committed_only else None
+        try:
+            # Copied: a slice of the frame would keep all partitions' bytes while this one waits, unread or paused.
+            wanted = find_wanted(state.place, bytes(data), state.fetch_offset, aborted)
+        except UnreadableRecords as damage:
+            self._put_error(state, damage)
+            return True
+        if wanted.next_offset == state.fetch_offset:
+            self._put_error(state, RecordTooLarge(state.place, state.fetch_offset, self._settings.partition_max_bytes))
+            return True
+        state.fetch_offset = wanted.next_offset
+        state.fetched_bytes += wanted.size_bytes
+        self._shelf.ready.append(FetchedPartition(state, wanted, size_bytes=wanted.size_bytes))
+        return True
+
+    def _take_error(self, broker_id: BrokerId, state: PartitionState, partition: AnswerPartition) -> bool:
+        error_code = partition.error_code
+        if error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return self._take_out_of_range(broker_id, state)
+        state.preferred_replica = NO_REPLICA
+        self._back_off(state)
+        if error_code in _STALE:
+            self._metadata.request_update()
+            return False
+        self._put_error(state, error_of(error_code, f"{state.place}: fetch at {state.fetch_offset}"))
+        return True
+
+    def _take_out_of_range(self, broker_id: BrokerId, state: PartitionState) -> bool:
+        if state.preferred_replica == broker_id:
+            state.preferred_replica = NO_REPLICA  # a follower may lag behind: its leader has the last word
+            return False
+        if state.queued_bytes:
+            self._back_off(state)  # what was fetched before is read first, and then it is asked again
+            return False
+        if self._settings.reset == NOWHERE:
+            self._put_error(state, OffsetOutOfRange({state.place: state.fetch_offset}))
+            return True
+        state.seek_by(self._settings.reset)
+        self._on_reset()
+        return False
+
+    def _put_error(self, state: PartitionState, error: ClientError) -> None:
+        # As large as all the room that the partition has: nothing more is asked for until it was raised.
+        size_bytes = self._settings.partition_max_bytes
+        state.fetched_bytes += size_bytes
+        self._shelf.ready.append(FetchedPartition(state, None, size_bytes=size_bytes, error=error))
+
+    def _back_off(self, state: PartitionState) -> None:
+        state.retry_at_ms = self._network.now_ms() + self._settings.retry_backoff_ms
+
+    def _retry_later(self, delay_ms: int) -> None:
+        if self._is_retry_planned:
+            return
+        self._is_retry_planned = True
+
+        def retry() -> None:
+            self._is_retry_planned = False
+            self.send()
+
+        self._network.call_later(delay_ms, retry)
+
+
+def _by_topic(wanted: Mapping[TopicPartition, FetchPartition]) -> list[tuple[TopicKey, list[FetchPartition]]]:
+    topics: dict[TopicKey, list[FetchPartition]] = {}
+    for place, asked in wanted.items():
+        topics.setdefault(place.topic, []).append(asked)
+    return list(topics.items())
+
+
+def _numbers_by_topic(places: Sequence[TopicPartition]) -> list[tuple[TopicKey, list[int]]]:
+    topics: dict[TopicKey, list[int]] = {}
+    for place in places:
+        topics.setdefault(place.topic, []).append(place.partition)
+    return list(topics.items())

@@ -1,0 +1,435 @@
+"""A member of a consumer group: joins, shows by heartbeats that it lives, rejoins when the group is rebalanced.
+
+Lives in the lane, apart from `poll`. What a user's listener must be told waits as a `RebalanceEvent` until the user's
+side takes it: partitions are given up only after the listener heard of it. Who commits what is `commits.py`.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ottla.clients.consumer.coordinator import MOVED, Coordinator
+from ottla.clients.consumer.errors import CommitFailed, FencedInstanceId, RebalanceInProgress, error_of
+from ottla.clients.consumer.group_requests import (
+    GroupSettings,
+    LastAssignment,
+    join_request,
+    leave_request,
+    sync_request,
+)
+from ottla.clients.consumer.heartbeats import Heartbeats
+from ottla.clients.consumer.leading import Leading
+from ottla.clients.consumer.rebalance import EventKind, Phase, RebalanceEvent
+from ottla.clients.consumer.subscription import Kind, Subscription
+from ottla.clients.consumer.values import GroupMetadata
+from ottla.clients.consumer_protocol import decode_assignment
+from ottla.clients.errors import ClientError, ConnectionFailed
+from ottla.clients.network.metadata import Metadata
+from ottla.clients.network.port import Network
+from ottla.core.errors import ErrorCode, ProtocolViolation
+from ottla.core.types import TopicPartition
+from ottla.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from ottla.protocol.messages.sync_group import SyncGroupResponse
+
+logger: Final = logging.getLogger("ottla.clients")
+
+NO_GENERATION: Final = -1
+_JOIN_SLACK_MS: Final = 5_000  # beyond what the coordinator itself may wait for others
+
+# The group went on without this member: what it owned may be another's already.
+_FORGOTTEN: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+_NOT_YET: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT})
+
+
+class Group:
+    """Owned by the consumer's core. `on_attention`: an event waits. `on_error`: for the user to be raised."""
+
+    def __init__(
+        self,
+        network: Network,
+        metadata: Metadata,
+        coordinator: Coordinator,
+        subscription: Subscription,
+        settings: GroupSettings,
+        *,
+        on_attention: Callable[[], None],
+        on_error: Callable[[ClientError], None],
+        on_topics: Callable[[], None],
+        poll_idle_ms: Callable[[], int],
+    ) -> None:
+        self.phase = Phase.OUT
+        self.member_id = ""
+        self.generation_id = NO_GENERATION
+        self.is_leader = False
+        self.events: deque[RebalanceEvent] = deque()
+        self.is_wanted = False  # whether the user polls: nobody is to be a member who doesn't
+        self._network = network
+        self._coordinator = coordinator
+        self._subscription = subscription
+        self._settings = settings
+        self._on_attention = on_attention
+        self._on_error = on_error
+        self._leading = Leading(network, metadata, on_topics=on_topics)
+        self._protocol_name = ""
+        self._last = LastAssignment()
+        self._assigned: tuple[TopicPartition, ...] = ()
+        self._fenced: FencedInstanceId | None = None
+        self._is_lost = False
+        self._is_prepared = False  # the user gave up what had to be given up
+        self._must_rejoin = False  # once this rebalance is over
+        self._is_waiting = False  # for the coordinator to be found, or for the next try
+        self._join_reason = ""
+        self._round = 0  # of joining: one more with each attempt
+        self._heartbeats = Heartbeats(
+            network,
+            coordinator,
+            settings,
+            identity=self._identity_to_show,
+            poll_idle_ms=poll_idle_ms,
+            on_answer=self._heard,
+            on_overdue=self._poll_overdue,
+        )
+
+    # What the member is.
+
+    @property
+    def group_topics(self) -> frozenset[str]:
+        """Of all members, while this one leads."""
+        return self._leading.topics
+
+    @property
+    def identity(self) -> GroupMetadata:
+        settings = self._settings
+        return GroupMetadata(settings.group_id, self.generation_id, self.member_id, settings.instance_id)
+
+    def _identity_to_show(self) -> GroupMetadata | None:
+        """For a heartbeat; None while there is no membership that one could keep alive."""
+        if self.generation_id == NO_GENERATION or self.phase in (Phase.OUT, Phase.JOINING):
+            return None
+        return self.identity
+
+    def refusal_to_commit(self) -> ClientError | None:
+        if not self._subscription.is_of_group or self.generation_id != NO_GENERATION:
+            return None
+        what = f"group {self._settings.group_id}: committing offsets"
+        if self.phase in (Phase.JOINING, Phase.SYNCING):
+            return RebalanceInProgress(ErrorCode.REBALANCE_IN_PROGRESS, what, "poll until partitions are assigned")
+        reason = (
+            "this consumer is no member of the group now; it was put out if max.poll.interval.ms="
+            f"{self._settings.max_poll_interval_ms} passed between two polls: process less at a time, or raise that"
+        )
+        return CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, what, reason)
+
+    def on_commit_error(self, error_code: int, identity: GroupMetadata) -> None:
+        if error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self.rejoin("a commit was answered with REBALANCE_IN_PROGRESS")
+        elif error_code == ErrorCode.FENCED_INSTANCE_ID:
+            self._fenced = FencedInstanceId(error_code, f"group {self._settings.group_id}: committing offsets")
+        elif error_code in _FORGOTTEN and identity == self.identity:
+            self._forget(error_code)
+
+    # What the user's side does.
+
+    def subscribed(self) -> None:
+        """The topics are others now."""
+        if self.phase is Phase.OUT:
+            self.phase = Phase.UNJOINED
+        else:
+            self.rejoin("the subscription changed")
+
+    def tend(self) -> None:
+        """Go on where something can be done; `poll` comes here, and every answer."""
+        if self.phase is not Phase.UNJOINED or not self.is_wanted or self._is_waiting:
+            return
+        if self._fenced is not None:
+            self._fail(self._fenced)
+            return
+        if not self._is_prepared and not self._prepare():
+            return
+        self._is_waiting = True
+        self._coordinator.find(self._coordinator_known)
+
+    def take_event(self) -> RebalanceEvent | None:
+        """For the user's side: tell the listener, then `finish`."""
+        if not self.events:
+            return None
+        event = self.events.popleft()
+        if event.kind is EventKind.ASSIGNED:
+            for state in self._subscription.take(self._assigned):
+                state.is_held = True  # until the listener had its chance to seek
+        return event
+
+    def finish(self, event: RebalanceEvent) -> None:
+        """The listener was told."""
+        if event.kind is not EventKind.ASSIGNED:
+            self._subscription.drop(event.places)
+            if self.phase is Phase.REVOKING:
+                self.events.clear()  # what was lost while the listener gave it up needs no second word
+                self.phase = Phase.UNJOINED
+                self._is_prepared = not self._is_lost or event.kind is EventKind.LOST
+                self._is_lost = False
+        else:
+            for state in self._subscription.states.values():
+                state.is_held = False
+            if self.phase is Phase.ASSIGNING:
+                self._settled()
+        self.tend()
+
+    def rejoin(self, reason: str) -> None:
+        """Join again, as soon as the rebalance that is under way is over."""
+        if self.phase is Phase.STABLE:
+            self._join_reason = reason
+            self.phase = Phase.UNJOINED
+            self._is_prepared = False
+            self.tend()
+        elif self.phase in (Phase.JOINING, Phase.SYNCING, Phase.ASSIGNING):
+            self._join_reason = reason
+            self._must_rejoin = True
+
+    def leave(self, reason: str, on_left: Callable[[], None] | None = None) -> None:
+        """Be no member any more: the others get the partitions at once. A static member is expected back instead."""
+        identity = self.identity
+        is_told = bool(identity.member_id) and identity.instance_id is None and self._coordinator.broker_id is not None
+        self.phase = Phase.OUT
+        self.events.clear()
+        self._reset(keep_member_id=False)
+        self._is_lost = False
+        self._heartbeats.stop()
+        if is_told:
+            self._coordinator.ask(leave_request(identity, reason), lambda _: on_left() if on_left else None)
+        elif on_left is not None:
+            self._network.call_soon(on_left)
+
+    def metadata_changed(self) -> None:
+        """New partitions belong to somebody only after a rebalance, which is the leader's to begin."""
+        self._leading.metadata_changed()
+        if self.is_leader and self.phase is Phase.STABLE and self._leading.is_outdated:
+            self.rejoin("the topics or their partitions changed")
+
+    # Giving partitions up before joining.
+
+    def _prepare(self) -> bool:
+        """Whether there is nothing that the user must give up first."""
+        owned = self._subscription.states
+        kind = EventKind.LOST if self._is_lost else EventKind.REVOKED
+        if self._is_lost or not self._settings.strategies.is_cooperative:
+            places = tuple(owned)
+        else:
+            places = tuple(place for place in owned if place.topic not in self._subscription.topics)
+        self._is_prepared = not places
+        if places:
+            self.phase = Phase.REVOKING
+            self.events.append(RebalanceEvent(kind, places))
+            self._on_attention()
+        else:
+            self._is_lost = False
+        return self._is_prepared
+
+    # Joining.
+
+    def _coordinator_known(self, failure: ClientError | None) -> None:
+        self._is_waiting = False
+        if failure is not None:
+            self._fail(failure)
+        elif self.phase is Phase.UNJOINED and self._is_prepared and self.is_wanted:
+            self._join()
+
+    def _join(self) -> None:
+        self.phase = Phase.JOINING
+        settings = self._settings
+        request = join_request(
+            settings,
+            member_id=self.member_id,
+            topics=self._subscription.topics,
+            owned=self._subscription.places,
+            last=self._last,
+            reason=self._join_reason,
+        )
+        timeout_ms = max(settings.request_timeout_ms, settings.max_poll_interval_ms + _JOIN_SLACK_MS)
+        self._round += 1
+        self._coordinator.ask(request, self._if_current(self._joined), timeout_ms=timeout_ms)
+
+    def _if_current(self, take: Callable[[Any], None]) -> Callable[[Any], None]:
+        """What belongs to a join that was given up meanwhile must not be taken for the next one's."""
+        round_ = self._round
+
+        def answered(answer: Any) -> None:
+            if round_ == self._round:
+                take(answer)
+
+        return answered
+
+    def _joined(self, answer: JoinGroupResponse | ClientError) -> None:
+        if self.phase is not Phase.JOINING:
+            return
+        if isinstance(answer, ClientError):
+            self._broken(answer)
+        elif answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394: the id is given first
+            self.member_id = answer.member_id
+            self._join()
+        elif answer.error_code != ErrorCode.NONE:
+            self._refused(answer.error_code, "joining")
+        else:
+            self.member_id = answer.member_id
+            self.generation_id = answer.generation_id
+            self._protocol_name = answer.protocol_name or ""
+            self.is_leader = answer.leader == answer.member_id
+            self.phase = Phase.SYNCING
+            self._heartbeats.start()
+            if self.is_leader:
+                self._lead(answer.members, skips=answer.skip_assignment)
+            else:
+                self._leading.stop()
+                self._sync({})
+
+    def _lead(self, members: Sequence[JoinGroupResponseMember], *, skips: bool) -> None:
+        generation_id = self.generation_id
+
+        def assigned(assignments: dict[str, list[TopicPartition]]) -> None:
+            if self.phase is Phase.SYNCING and self.generation_id == generation_id:
+                self._sync({} if skips else assignments)
+
+        try:
+            self._leading.lead(self._protocol_name, members, assigned)
+        except ProtocolViolation as violation:
+            self._garbled(violation, "reading what the other members subscribed to")
+
+    def _sync(self, assignments: dict[str, list[TopicPartition]]) -> None:
+        settings = self._settings
+        timeout_ms = max(settings.request_timeout_ms, settings.max_poll_interval_ms + _JOIN_SLACK_MS)
+        request = sync_request(self.identity, self._protocol_name, assignments)
+        self._coordinator.ask(request, self._if_current(self._synced), timeout_ms=timeout_ms)
+
+    def _synced(self, answer: SyncGroupResponse | ClientError) -> None:
+        if self.phase is not Phase.SYNCING:
+            return
+        if isinstance(answer, ClientError):
+            self._broken(answer)
+            return
+        if answer.error_code != ErrorCode.NONE:
+            self._refused(answer.error_code, "waiting for an assignment")
+            return
+        try:
+            assigned = tuple(decode_assignment(answer.assignment))
+        except ProtocolViolation as violation:
+            self._garbled(violation, "reading the assignment")
+            return
+        subscription = self._subscription
+        if subscription.kind is not Kind.PATTERN and any(place.topic not in subscription.topics for place in assigned):
+            self._must_rejoin = True  # it was made for an older subscription
+        owned = subscription.states
+        revoked = tuple(place for place in owned if place not in assigned)
+        self._assigned = assigned
+        self._last = LastAssignment(assigned, self.generation_id)
+        self.phase = Phase.ASSIGNING
+        if revoked:
+            self.events.append(RebalanceEvent(EventKind.REVOKED, revoked))
+            self._must_rejoin = True  # so that those who wait for them get them (KIP-429)
+        added = tuple(place for place in assigned if place not in owned)
+        self.events.append(RebalanceEvent(EventKind.ASSIGNED, added))
+        self._on_attention()
+
+    def _settled(self) -> None:
+        self.phase = Phase.STABLE
+        self._is_prepared = False
+        if self._must_rejoin:
+            self._must_rejoin = False
+            self.rejoin(self._join_reason or "partitions were given up")
+        else:
+            self._join_reason = ""
+            self.metadata_changed()
+
+    # When it goes wrong.
+
+    def _refused(self, error_code: int, what: str) -> None:
+        if error_code in MOVED:
+            self._coordinator.lost()
+            self._again_later()
+        elif error_code in _NOT_YET:
+            self._again_later()
+        elif error_code in _FORGOTTEN:
+            self._forget(error_code)
+        elif error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self.phase = Phase.UNJOINED
+            self.tend()
+        else:
+            self._fail(error_of(error_code, f"group {self._settings.group_id}: {what}"))
+
+    def _broken(self, failure: ClientError) -> None:
+        if isinstance(failure, ConnectionFailed):
+            self._again_later()
+        else:
+            self._fail(failure)
+
+    def _garbled(self, violation: ProtocolViolation, what: str) -> None:
+        what = f"group {self._settings.group_id}: {what}"
+        self._fail(error_of(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, what, str(violation)))
+
+    def _again_later(self) -> None:
+        self.phase = Phase.UNJOINED
+        self._is_waiting = True
+
+        def again() -> None:
+            self._is_waiting = False
+            self.tend()
+
+        self._network.call_later(self._settings.retry_backoff_ms, again)
+
+    def _fail(self, failure: ClientError) -> None:
+        """For the user; the next poll tries again."""
+        self.is_wanted = False
+        if isinstance(failure, FencedInstanceId):
+            self._fenced = failure  # to join again would put the other one out
+        if self.phase is not Phase.OUT:
+            self.phase = Phase.UNJOINED
+        self._on_error(failure)
+
+    def _forget(self, error_code: int) -> None:
+        """The group went on without this member."""
+        self._reset(keep_member_id=error_code != ErrorCode.UNKNOWN_MEMBER_ID)
+        self._join_reason = "the group went on without this member"
+        if self.phase is Phase.OUT:
+            return
+        self.events.clear()
+        self.phase = Phase.UNJOINED
+        self.tend()
+
+    def _reset(self, *, keep_member_id: bool) -> None:
+        self._round += 1
+        self.generation_id = NO_GENERATION
+        self.is_leader = False
+        self._is_prepared = False
+        self._must_rejoin = False
+        self._leading.stop()
+        self._is_lost = bool(self._subscription.states)
+        if not keep_member_id:
+            self.member_id = ""
+
+    def _heard(self, error_code: int) -> None:
+        """What a heartbeat was answered with."""
+        if error_code in MOVED:
+            self._coordinator.lost()
+        elif error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self.rejoin("the group is being rebalanced")
+        elif error_code in _FORGOTTEN:
+            self._forget(error_code)
+        elif error_code != ErrorCode.NONE and error_code not in _NOT_YET:
+            self._reset(keep_member_id=False)
+            self.events.clear()
+            self._fail(error_of(error_code, f"group {self._settings.group_id}: heartbeat"))
+
+    def _poll_overdue(self, idle_ms: int) -> None:
+        """A member that doesn't poll doesn't read: its partitions are for others."""
+        limit_ms = self._settings.max_poll_interval_ms
+        logger.warning(
+            "group %s: no poll for %d ms, max.poll.interval.ms is %d: leaving the group until the next poll",
+            self._settings.group_id,
+            idle_ms,
+            limit_ms,
+        )
+        self.leave(f"no poll for {idle_ms} ms, max.poll.interval.ms is {limit_ms}")
+        self._is_lost = bool(self._subscription.states)
+        self._join_reason = "back after max.poll.interval.ms"
+        self.is_wanted = False
+        self.phase = Phase.UNJOINED

@@ -1,0 +1,160 @@
+"""Asking leaders for offsets: the ends of partitions, and the first offset at or after a time.
+
+Lives in the lane. A lookup goes on through leaders that move or are away until its time is over; each partition gets
+its own outcome.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from ottla.clients.consumer.errors import error_of
+from ottla.clients.consumer.values import OffsetAndTimestamp
+from ottla.clients.errors import RETRIABLE, BrokerError, ClientError, TimedOut, UnsupportedByBroker
+from ottla.clients.network.metadata import Metadata
+from ottla.clients.network.port import Network
+from ottla.core.errors import ErrorCode
+from ottla.core.types import BrokerId, TimestampMs, TopicPartition
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+Found: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | ClientError]
+NO_OFFSET: Final = -1
+
+
+class OffsetLookup:
+    """One per consumer; any number of lookups at a time."""
+
+    def __init__(self, network: Network, metadata: Metadata, *, isolation_level: int, retry_backoff_ms: int) -> None:
+        self._network = network
+        self._metadata = metadata
+        self._isolation_level = isolation_level
+        self._retry_backoff_ms = retry_backoff_ms
+
+    def find(
+        self, timestamps: Mapping[TopicPartition, TimestampMs], *, timeout_ms: int, on_found: Callable[[Found], None]
+    ) -> None:
+        """Calls back once, with an outcome for every partition; offset NO_OFFSET where no record is that late."""
+        for topic in {place.topic for place in timestamps}:
+            self._metadata.add_topic(topic)
+        _Lookup(self, dict(timestamps), timeout_ms, on_found).attempt()
+
+    def ask(
+        self,
+        broker_id: BrokerId,
+        timestamps: Mapping[TopicPartition, TimestampMs],
+        timeout_ms: int,
+        on_response: Callable[[ListOffsetsResponse | ClientError], None],
+    ) -> None:
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        for place, timestamp_ms in timestamps.items():
+            partition = ListOffsetsPartition(
+                partition_index=place.partition,
+                current_leader_epoch=self._metadata.leader_epoch_of(place),
+                timestamp=timestamp_ms,
+            )
+            topics.setdefault(place.topic, []).append(partition)
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=self._isolation_level,
+            topics=[ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()],
+            timeout_ms=timeout_ms,
+        )
+        self._network.request(broker_id, request, on_response)
+
+
+class _Lookup:
+    """One lookup on its way: what is still open, and why the last try for it failed."""
+
+    def __init__(
+        self,
+        owner: OffsetLookup,
+        left: dict[TopicPartition, TimestampMs],
+        timeout_ms: int,
+        on_found: Callable[[Found], None],
+    ) -> None:
+        self._owner = owner
+        self._network = owner._network
+        self._metadata = owner._metadata
+        self._left = left
+        self._timeout_ms = timeout_ms
+        self._deadline_ms = self._network.now_ms() + timeout_ms
+        self._on_found = on_found
+        self._found: Found = {}
+        self._why: dict[TopicPartition, ClientError] = {}
+        self._under_way = 0
+
+    def attempt(self) -> None:
+        led: dict[BrokerId, dict[TopicPartition, TimestampMs]] = {}
+        for place, timestamp_ms in self._left.items():
+            leader_id = self._metadata.leader_of(place)
+            if leader_id >= 0:
+                led.setdefault(leader_id, {})[place] = timestamp_ms
+                continue
+            code = self._metadata.error_of(place.topic) or (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if self._metadata.partition_info(place) is None
+                else ErrorCode.LEADER_NOT_AVAILABLE
+            )
+            self._failed(place, error_of(code, f"{place}: looking up an offset"))
+        left_ms = max(1, self._deadline_ms - self._network.now_ms())
+        self._under_way = len(led)
+        for broker_id, timestamps in led.items():
+            self._owner.ask(broker_id, timestamps, left_ms, self._taker(timestamps))
+        if not led:
+            self._network.call_soon(self._go_on)
+
+    def _taker(
+        self, timestamps: dict[TopicPartition, TimestampMs]
+    ) -> Callable[[ListOffsetsResponse | ClientError], None]:
+        def take(answer: ListOffsetsResponse | ClientError) -> None:
+            self._under_way -= 1
+            if isinstance(answer, ClientError):
+                for place in timestamps:
+                    self._failed(place, answer)
+            else:
+                self._take(answer)
+            if not self._under_way:
+                self._go_on()
+
+        return take
+
+    def _take(self, answer: ListOffsetsResponse) -> None:
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                place = TopicPartition(topic.name, partition.partition_index)
+                if place not in self._left:
+                    continue
+                if partition.error_code != ErrorCode.NONE:
+                    self._failed(place, error_of(partition.error_code, f"{place}: looking up an offset"))
+                    continue
+                del self._left[place]
+                self._found[place] = OffsetAndTimestamp(partition.offset, partition.timestamp, partition.leader_epoch)
+
+    def _failed(self, place: TopicPartition, why: ClientError) -> None:
+        self._why[place] = why
+        is_final = isinstance(why, UnsupportedByBroker) or (
+            isinstance(why, BrokerError) and why.error_code not in RETRIABLE
+        )
+        if is_final and self._left.pop(place, None) is not None:
+            self._found[place] = why
+
+    def _go_on(self) -> None:
+        if self._left:
+            self._metadata.request_update()
+            backoff_ms = self._owner._retry_backoff_ms
+            if self._network.now_ms() + backoff_ms < self._deadline_ms:
+                self._network.call_later(backoff_ms, self.attempt)
+                return
+            for place in self._left:
+                self._found[place] = self._timed_out(place)
+        self._on_found(self._found)
+
+    def _timed_out(self, place: TopicPartition) -> ClientError:
+        why = self._why.get(place)
+        if isinstance(why, BrokerError) and why.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return why
+        return TimedOut(f"{place}: no offset found within {self._timeout_ms} ms: {why or 'no answer came'}")

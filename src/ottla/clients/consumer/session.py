@@ -1,0 +1,380 @@
+"""What a consumer's user does, written once for both faces: poll, commit, seek and the rest, on the user's side.
+
+Coroutines without an event loop: the only thing that they await is their `Waiting`, which a thread blocks in and an
+event loop suspends in. The lane is reached by `in_lane` and `post` alone.
+"""
+
+import logging
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+from ottla.clients.config import ClientConfig
+from ottla.clients.consumer.core import ConsumerCore
+from ottla.clients.consumer.errors import CommitFailed, IllegalUse, RebalanceInProgress, WokenUp
+from ottla.clients.consumer.listener import Interceptors, RebalanceListener
+from ottla.clients.consumer.offset_lookup import NO_OFFSET, Found
+from ottla.clients.consumer.rebalance import EventKind, RebalanceEvent
+from ottla.clients.consumer.reset import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.clients.consumer.subscription import Kind, as_offsets
+from ottla.clients.consumer.values import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from ottla.clients.errors import ClientClosed, ClientError, TimedOut
+from ottla.clients.fetched_batches import WantedBatches
+from ottla.core.types import Offset, TimestampMs, TopicPartition
+
+T = TypeVar("T")
+Done = Callable[[Any], None]
+OnCommit = Callable[[dict[TopicPartition, OffsetAndMetadata], ClientError | None], None]
+
+logger: Final = logging.getLogger("ottla.clients")
+_LEAVE_TIMEOUT_MS: Final = 5_000
+_LANE_SLACK_MS: Final = 1_000  # the lane keeps the time of an operation itself; this is for a lane that is stuck
+
+
+class Waiting(Protocol):
+    """How the user's side waits, and how it reaches the lane."""
+
+    def now_ms(self) -> int: ...
+
+    def in_lane(self, callback: Callable[[], T]) -> T:
+        """Run it in the lane, at once or while this thread waits."""
+        ...
+
+    def post(self, callback: Callable[[], None]) -> None: ...
+
+    def clear(self) -> None:
+        """From here on `wait` waits for a new `wake`."""
+        ...
+
+    def wake(self) -> None:
+        """In the lane."""
+        ...
+
+    async def wait(self, timeout_ms: int) -> None:
+        """Until `wake`, or until the time is over."""
+        ...
+
+    def failure(self) -> ClientError | None:
+        """Why nothing will ever come, if that is so."""
+        ...
+
+
+class Session:
+    """Owned by one face, which keeps all but one thread or task out of it."""
+
+    def __init__(self, core: ConsumerCore, config: ClientConfig, waiting: Waiting) -> None:
+        self.core = core
+        self.is_woken = False  # written by any thread
+        self.is_closed = False
+        self.default_timeout_ms = config.get_int("default.api.timeout.ms")
+        self._waiting = waiting
+        self._listener: RebalanceListener | None = None
+        self._max_poll_records = config.get_int("max.poll.records")
+        auto_commit = config["enable.auto.commit"]
+        self._is_auto_commit = core.group is not None if auto_commit is None else bool(auto_commit)
+        self._auto_commit_interval_ms = config.get_int("auto.commit.interval.ms")
+        self._auto_commit_at_ms = waiting.now_ms() + self._auto_commit_interval_ms
+        self._revoking_commit_ms = config.get_int("max.poll.interval.ms")
+        self._interceptors = Interceptors(config.get_objects("interceptor.classes"))
+        self._callbacks: deque[Callable[[], None]] = deque()  # of commits that are done: run on the user's side
+
+    # Reading.
+
+    async def poll(self, timeout_ms: int, max_records: int | None = None) -> list[ConsumerRecord]:
+        count = self._max_poll_records if max_records is None else max_records
+        records: list[ConsumerRecord] = await self._poll(timeout_ms, lambda: self.core.shelf.take(count)) or []
+        return self._interceptors.on_consume(records) if records else records
+
+    async def poll_fetched(self, timeout_ms: int) -> WantedBatches | None:
+        """For columns: one partition's batches, undecoded."""
+        return await self._poll(timeout_ms, self.core.shelf.take_fetched)
+
+    async def _poll(self, timeout_ms: int, take: Callable[[], T]) -> T:
+        self._check()
+        core, waiting = self.core, self._waiting
+        if core.subscription.kind is Kind.NOTHING:
+            raise IllegalUse("nothing to poll: subscribe to topics or assign partitions first")
+        started_ms = waiting.now_ms()
+        core.last_poll_ms = started_ms
+        core.is_polling = True
+        try:
+            if self._is_auto_commit and started_ms >= self._auto_commit_at_ms:
+                self._commit_in_background(started_ms)
+            is_first = True
+            while True:
+                waiting.clear()
+                await self._attend()
+                taken = take()
+                if taken:
+                    return taken
+                left_ms = started_ms + timeout_ms - waiting.now_ms()
+                if is_first:
+                    waiting.post(core.tend)
+                    is_first = False
+                if left_ms <= 0:
+                    return taken
+                await waiting.wait(left_ms)
+        finally:
+            core.is_polling = False
+            core.last_poll_ms = waiting.now_ms()
+
+    async def _attend(self) -> None:
+        """Raise what waits to be raised, call back who waits to be, tell the listener."""
+        self._check()
+        while self._callbacks:
+            self._callbacks.popleft()()
+        core = self.core
+        while core.attention:
+            error = core.take_error()
+            if error is not None:
+                raise error
+            event = self._waiting.in_lane(core.take_event)
+            if event is not None:
+                await self._tell(event)
+
+    def _check(self) -> None:
+        if self.is_closed:
+            raise ClientClosed("the consumer is closed")
+        if self.is_woken:
+            self.is_woken = False
+            raise WokenUp("wakeup was called")
+        failure = self._waiting.failure()
+        if failure is not None:
+            raise failure
+
+    async def _tell(self, event: RebalanceEvent) -> None:
+        listener = self._listener
+        try:
+            if event.kind is EventKind.REVOKED:
+                if self._is_auto_commit:
+                    await self._commit_before_revoking()
+                answer = listener.on_partitions_revoked(event.places) if listener is not None else None
+            elif listener is None:
+                answer = None
+            elif event.kind is EventKind.LOST:
+                answer = listener.on_partitions_lost(event.places)
+            else:
+                answer = listener.on_partitions_assigned(event.places)
+            if answer is not None:
+                await answer
+        finally:
+            self._waiting.in_lane(lambda: self.core.finish(event))
+
+    # Committing.
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | Offset] | None, timeout_ms: int | None
+    ) -> None:
+        to_commit = self._offsets_to_commit(offsets)
+        limit_ms = self.default_timeout_ms if timeout_ms is None else timeout_ms
+
+        def start(done: Done) -> None:
+            self.core.commit(to_commit, timeout_ms=limit_ms, is_retried=True, on_committed=done)
+
+        await self._ask("commit", start, limit_ms)
+        self._interceptors.on_commit(to_commit)
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | Offset] | None, callback: OnCommit | None
+    ) -> None:
+        to_commit = self._offsets_to_commit(offsets)
+
+        def call_back(failure: ClientError | None) -> None:
+            if failure is None:
+                self._interceptors.on_commit(to_commit)
+            if callback is not None:
+                callback(to_commit, failure)
+
+        def done(failure: ClientError | None) -> None:
+            self._callbacks.append(lambda: call_back(failure))
+
+        timeout_ms = self.default_timeout_ms
+        self._waiting.post(
+            lambda: self.core.commit(to_commit, timeout_ms=timeout_ms, is_retried=False, on_committed=done)
+        )
+
+    async def committed(
+        self, places: Iterable[TopicPartition], timeout_ms: int | None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        self._need_group("committed")
+        wanted = [TopicPartition(*place) for place in places]
+        limit_ms = self.default_timeout_ms if timeout_ms is None else timeout_ms
+
+        def start(done: Done) -> None:
+            self.core.fetch_committed(wanted, timeout_ms=limit_ms, on_fetched=done)
+
+        found: dict[TopicPartition, OffsetAndMetadata] = await self._ask("committed", start, limit_ms)
+        return {place: found.get(place) for place in wanted}
+
+    def _offsets_to_commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | Offset] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        self._need_group("commit")
+        self._check()
+        return self.core.subscription.positions() if offsets is None else as_offsets(offsets)
+
+    def _commit_in_background(self, now_ms: int) -> None:
+        self._auto_commit_at_ms = now_ms + self._auto_commit_interval_ms
+        if self.core.subscription.states:
+            # Read here, before more is handed out: what the user has is done with when it polls again.
+            self.commit_async(None, _log_failed_commit)
+
+    async def _commit_before_revoking(self) -> None:
+        try:
+            await self.commit(None, min(self.default_timeout_ms, self._revoking_commit_ms))
+        except (CommitFailed, RebalanceInProgress, TimedOut) as failure:
+            logger.warning("automatic commit before partitions are given up: %s", failure)
+
+    # What to read, and from where.
+
+    async def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None) -> None:
+        self._check()
+        core = self.core
+        if isinstance(topics, str):
+            raise IllegalUse(f"subscribe takes a list of topics or a compiled pattern; did you mean [{topics!r}]?")
+        if isinstance(topics, re.Pattern):
+            pattern = topics
+            self._waiting.in_lane(lambda: core.subscribe_pattern(pattern))
+        else:
+            names = list(topics)
+            if not names:
+                await self.unsubscribe()
+                return
+            if not all(isinstance(name, str) and name.strip() for name in names):
+                raise IllegalUse(f"subscribe: {names!r} has a name that no topic can have")
+            self._waiting.in_lane(lambda: core.subscribe(names))
+        self._listener = listener
+
+    def assign(self, places: Iterable[TopicPartition]) -> None:
+        self._check()
+        wanted = [TopicPartition(*place) for place in places]
+        if self._is_auto_commit and self.core.subscription.states:
+            self._commit_in_background(self._waiting.now_ms())
+        self._waiting.in_lane(lambda: self.core.assign(wanted))
+
+    async def unsubscribe(
+        self, reason: str = "the consumer unsubscribed from all topics", timeout_ms: int = _LEAVE_TIMEOUT_MS
+    ) -> None:
+        """Gives all up: automatic commit and listener first, then the group."""
+        self._check()
+        core = self.core
+        try:
+            if core.subscription.is_of_group and core.subscription.states:
+                kind = EventKind.REVOKED
+                if core.group is not None and core.group.generation_id < 0:
+                    kind = EventKind.LOST
+                await self._tell(RebalanceEvent(kind, tuple(core.subscription.states)))
+        finally:
+            try:
+                await self._ask("leave", lambda done: core.unsubscribe(reason, lambda: done(None)), timeout_ms)
+            except TimedOut as failure:
+                logger.warning("leaving the group: %s; it goes on after session.timeout.ms", failure)
+
+    async def position(self, place: TopicPartition, timeout_ms: int | None) -> Offset:
+        """The next offset that poll will return; waits until it is found."""
+        limit_ms = self.default_timeout_ms if timeout_ms is None else timeout_ms
+        waiting, core = self._waiting, self.core
+        deadline_ms = waiting.now_ms() + limit_ms
+        state = core.subscription.state_of(TopicPartition(*place))
+        while True:
+            waiting.clear()
+            self._check()
+            position = state.position
+            if position is not None:
+                return position
+            error = core.take_error()
+            if error is not None:
+                raise error
+            waiting.post(core.tend)
+            left_ms = deadline_ms - waiting.now_ms()
+            if left_ms <= 0:
+                raise TimedOut(f"{state.place}: no position found within {limit_ms} ms")
+            await waiting.wait(min(left_ms, 10))
+
+    async def find_offsets(
+        self, timestamps: Mapping[TopicPartition, TimestampMs], timeout_ms: int | None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        wanted = {TopicPartition(*place): timestamp_ms for place, timestamp_ms in timestamps.items()}
+        limit_ms = self.default_timeout_ms if timeout_ms is None else timeout_ms
+
+        def start(done: Done) -> None:
+            self.core.find_offsets(wanted, timeout_ms=limit_ms, on_found=done)
+
+        found: Found = await self._ask("look up offsets", start, limit_ms)
+        offsets: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+        for place, outcome in found.items():
+            if isinstance(outcome, ClientError):
+                raise outcome
+            offsets[place] = None if outcome.offset == NO_OFFSET else outcome
+        return offsets
+
+    async def ends(
+        self, places: Iterable[TopicPartition], timeout_ms: int | None, *, is_beginning: bool
+    ) -> dict[TopicPartition, Offset]:
+        timestamp_ms = EARLIEST_TIMESTAMP if is_beginning else LATEST_TIMESTAMP
+        found = await self.find_offsets(dict.fromkeys(places, timestamp_ms), timeout_ms)
+        return {place: offset.offset for place, offset in found.items() if offset is not None}
+
+    async def partition_count(self, topic: str, timeout_ms: int | None) -> int:
+        limit_ms = self.default_timeout_ms if timeout_ms is None else timeout_ms
+
+        def start(done: Done) -> None:
+            self.core.metadata.wait_for_topic(topic, limit_ms, done)
+
+        count: int = await self._ask("look up a topic", start, limit_ms)
+        return count
+
+    async def close(self, timeout_ms: int) -> None:
+        """Commit if that is automatic, tell the listener, leave the group; each of these bounded by the time."""
+        self.is_woken = False
+        self._revoking_commit_ms = timeout_ms
+        core = self.core
+        try:
+            if self._is_auto_commit and core.subscription.states and not core.subscription.is_of_group:
+                await self.commit(None, timeout_ms)
+            if core.subscription.states or core.subscription.is_of_group:
+                await self.unsubscribe("the consumer is being closed", min(timeout_ms, _LEAVE_TIMEOUT_MS))
+            while self._callbacks:
+                self._callbacks.popleft()()
+        finally:
+            self.is_closed = True
+            self._waiting.in_lane(core.close)
+            self._interceptors.close()
+
+    # Waiting for an operation.
+
+    async def _ask(self, what: str, start: Callable[[Done], None], limit_ms: int) -> Any:
+        """Start it in the lane and wait until it calls back; a ClientError that it gives is raised."""
+        self._check()
+        waiting = self._waiting
+        outcomes: list[Any] = []
+        wake = waiting.wake
+
+        def done(outcome: Any) -> None:
+            outcomes.append(outcome)
+            wake()
+
+        waiting.post(lambda: start(done))
+        deadline_ms = waiting.now_ms() + limit_ms + _LANE_SLACK_MS
+        while True:
+            waiting.clear()
+            if outcomes:
+                break
+            self._check()
+            left_ms = deadline_ms - waiting.now_ms()
+            if left_ms <= 0:
+                raise TimedOut(f"{what}: not done within {limit_ms} ms")
+            await waiting.wait(left_ms)
+        if isinstance(outcomes[0], ClientError):
+            raise outcomes[0]
+        return outcomes[0]
+
+    def _need_group(self, call: str) -> None:
+        if self.core.group is None:
+            raise IllegalUse(f"{call} needs a group.id")
+
+
+def _log_failed_commit(offsets: dict[TopicPartition, OffsetAndMetadata], failure: ClientError | None) -> None:
+    if failure is not None:
+        logger.warning("automatic commit of %d partitions: %s; the next one has it again", len(offsets), failure)

@@ -1,0 +1,172 @@
+"""The sticky assignors: as even as can be, and with as few partitions moved as that takes.
+
+Both decide alike. The eager one learns who had what from its members' user data, in the form of Kafka's own; the
+cooperative one (KIP-429) from the partitions that members keep while they join, and hands a partition that moves to
+its next owner only after the last one gave it up: in the rebalance after this one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapify, heapreplace
+from struct import Struct
+from struct import error as struct_error
+from typing import Final, NamedTuple
+
+from ottla.clients.assignors import Assignment, GroupMemberView
+from ottla.clients.consumer_protocol import numbers_by_topic
+from ottla.core.types import TopicPartition
+
+NO_GENERATION: Final = -1
+_INT32: Final = Struct(">i")
+_INT16: Final = Struct(">h")
+
+
+class Previous(NamedTuple):
+    """What a member had, and in which generation."""
+
+    places: tuple[TopicPartition, ...]
+    generation_id: int
+
+
+def encode_sticky_data(places: Iterable[TopicPartition], generation_id: int) -> bytes:
+    """The eager assignor's user data: topics with their partitions, then the generation."""
+    topics = numbers_by_topic(places)
+    out = bytearray(_INT32.pack(len(topics)))
+    for topic, numbers in topics.items():
+        name = topic.encode()
+        out += _INT16.pack(len(name)) + name + _INT32.pack(len(numbers))
+        for number in numbers:
+            out += _INT32.pack(number)
+    return bytes(out + _INT32.pack(generation_id))
+
+
+def decode_sticky_data(data: bytes) -> Previous:
+    """What old members sent ends without a generation; what can't be read counts as nothing, as Kafka has it."""
+    try:
+        (topic_count,) = _INT32.unpack_from(data)
+        position = 4
+        places: list[TopicPartition] = []
+        for _ in range(topic_count):
+            (length,) = _INT16.unpack_from(data, position)
+            position += 2
+            name = data[position : position + length]
+            position += length
+            (count,) = _INT32.unpack_from(data, position)
+            position += 4
+            numbers = Struct(f">{count}i").unpack_from(data, position) if 0 < count <= len(data) // 4 else ()
+            if count != len(numbers) or length < 0:
+                return Previous((), NO_GENERATION)
+            position += 4 * count
+            topic = name.decode()
+            places += [TopicPartition(topic, number) for number in numbers]
+        generation_id = _INT32.unpack_from(data, position)[0] if position < len(data) else NO_GENERATION
+    except (struct_error, UnicodeDecodeError):
+        return Previous((), NO_GENERATION)
+    return Previous(tuple(places), generation_id)
+
+
+def encode_cooperative_data(generation_id: int) -> bytes:
+    """The cooperative assignor's user data is the generation, for leaders that don't read it from the subscription."""
+    return _INT32.pack(generation_id)
+
+
+def assign_sticky(members: Sequence[GroupMemberView], partition_counts: Mapping[str, int]) -> Assignment:
+    previous = {
+        member.member_id: decode_sticky_data(member.user_data)
+        if member.user_data
+        else Previous(member.owned, member.generation_id)
+        for member in members
+    }
+    return _balance(members, partition_counts, previous)
+
+
+def assign_cooperative_sticky(members: Sequence[GroupMemberView], partition_counts: Mapping[str, int]) -> Assignment:
+    previous = {member.member_id: Previous(member.owned, _cooperative_generation(member)) for member in members}
+    assignment = _balance(members, partition_counts, previous)
+    owners = {place: member.member_id for member in members for place in member.owned}
+    for member_id, places in assignment.items():
+        places[:] = [place for place in places if owners.get(place, member_id) == member_id]
+    return assignment
+
+
+def _cooperative_generation(member: GroupMemberView) -> int:
+    if member.generation_id == NO_GENERATION and len(member.user_data) >= _INT32.size:
+        generation_id: int = _INT32.unpack_from(member.user_data)[0]
+        return generation_id
+    return member.generation_id
+
+
+def _balance(
+    members: Sequence[GroupMemberView], partition_counts: Mapping[str, int], previous: Mapping[str, Previous]
+) -> Assignment:
+    ordered = sorted(members, key=lambda member: member.order)
+    subscribers: dict[str, list[str]] = {topic: [] for topic in sorted(partition_counts)}
+    for member in ordered:
+        for topic in member.topics & partition_counts.keys():
+            subscribers[topic].append(member.member_id)
+    assignment: Assignment = {member.member_id: [] for member in ordered}
+    kept = _still_owned(ordered, partition_counts, previous)
+    for place, member_id in kept.items():
+        assignment[member_id].append(place)
+    _deal_out(assignment, subscribers, partition_counts, kept)
+    _even_out(assignment, subscribers)
+    return assignment
+
+
+def _still_owned(
+    members: Sequence[GroupMemberView], partition_counts: Mapping[str, int], previous: Mapping[str, Previous]
+) -> dict[TopicPartition, str]:
+    """Who keeps what. Two that claim the same partition: the later generation is right, within one nobody."""
+    claims: dict[TopicPartition, tuple[int, str | None]] = {}
+    for member in members:
+        places, generation_id = previous[member.member_id]
+        for place in places:
+            if place.topic not in member.topics or not 0 <= place.partition < partition_counts.get(place.topic, 0):
+                continue
+            claimed = claims.get(place)
+            if claimed is None or generation_id > claimed[0]:
+                claims[place] = (generation_id, member.member_id)
+            elif generation_id == claimed[0] and claimed[1] != member.member_id:
+                claims[place] = (generation_id, None)
+    return {place: owner for place, (_, owner) in claims.items() if owner is not None}
+
+
+def _deal_out(
+    assignment: Assignment,
+    subscribers: Mapping[str, list[str]],
+    partition_counts: Mapping[str, int],
+    kept: Mapping[TopicPartition, str],
+) -> None:
+    """What nobody has, to whoever has least; topics that few can read go first, for they have the least choice."""
+    rank = {member_id: index for index, member_id in enumerate(assignment)}
+    for topic in sorted(subscribers, key=lambda topic: (len(subscribers[topic]), topic)):
+        free = [place for place in _places(topic, partition_counts[topic]) if place not in kept]
+        if not free or not subscribers[topic]:
+            continue
+        waiting = [(len(assignment[member_id]), rank[member_id], member_id) for member_id in subscribers[topic]]
+        heapify(waiting)
+        for place in free:
+            count, turn, member_id = waiting[0]
+            assignment[member_id].append(place)
+            heapreplace(waiting, (count + 1, turn, member_id))
+
+
+def _even_out(assignment: Assignment, subscribers: Mapping[str, list[str]]) -> None:
+    """Move partitions, from those who have most, as long as a move makes two members more equal.
+
+    Each move lowers the sum of the squares of the counts, so this ends.
+    """
+    moved = True
+    while moved:
+        moved = False
+        for member_id in sorted(assignment, key=lambda each: -len(assignment[each])):
+            places = assignment[member_id]
+            for place in reversed(places.copy()):
+                least = min(subscribers[place.topic], key=lambda each: len(assignment[each]))
+                if len(assignment[least]) + 1 < len(places):
+                    places.remove(place)
+                    assignment[least].append(place)
+                    moved = True
+
+
+def _places(topic: str, count: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in range(count)]

@@ -1,0 +1,33 @@
+"""What goes in and out of a consumer's calls: records, offsets with what belongs to them, and a group's identity."""
+
+from typing import NamedTuple
+
+from ottla.core.types import NO_LEADER_EPOCH, LeaderEpoch, Offset, TimestampMs
+from ottla.records.fetched_record import FetchedRecord as ConsumerRecord
+
+__all__ = ["ConsumerRecord", "GroupMetadata", "OffsetAndMetadata", "OffsetAndTimestamp"]
+
+
+class OffsetAndMetadata(NamedTuple):
+    """The next offset to read, as it is committed, with a text of the user's own."""
+
+    offset: Offset
+    metadata: str = ""
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """The first record at or after a time."""
+
+    offset: Offset
+    timestamp_ms: TimestampMs
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
+
+
+class GroupMetadata(NamedTuple):
+    """Who commits: what a transaction needs to commit a consumer's offsets (KIP-447)."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    instance_id: str | None = None

@@ -1,0 +1,106 @@
+/* The extension module ottla.records._kernel: what takes a step per record, without Python's cost per step.
+ *
+ * Optional: records/kernel.py says None where this was not built, and everything has a twin in Python or numpy with the
+ * same results. The format is in _kernel_format.h and _kernel_columns.h, plain C that is fuzzed alone; the other
+ * headers are its types. */
+#include "_kernel_appender.h"
+#include "_kernel_gate.h"
+#include "_kernel_record.h"
+#include "_kernel_sink.h"
+
+/* Counts up when a function changes its arguments or results; records/kernel.py leaves builds of other numbers out. */
+#define INTERFACE 1
+
+/* murmur2(key) -> the hash as an unsigned 32-bit number */
+static PyObject *murmur2(PyObject *module, PyObject *key)
+{
+    const uint8_t *data;
+    int64_t size;
+    Py_buffer view;
+    if (!take_bytes(key, &data, &size, &view))
+        return NULL;
+    if (size < 0) {
+        PyErr_SetString(PyExc_TypeError, "a key of bytes is expected, not None");
+        return NULL;
+    }
+    uint32_t hash = kernel_murmur2(data, (size_t)size);
+    release_view(&view);
+    return PyLong_FromUnsignedLong(hash);
+}
+
+/* hash_keys(key column, count) -> int32 of each, -1 where the key is null, else the hash without its sign */
+static PyObject *hash_keys(PyObject *module, PyObject *arguments)
+{
+    PyObject *column;
+    Py_ssize_t count;
+    if (!PyArg_ParseTuple(arguments, "On:hash_keys", &column, &count))
+        return NULL;
+    if (count < 0 || count > INT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "%zd keys", count);
+        return NULL;
+    }
+    held_views held = {.count = 0};
+    kernel_values keys;
+    PyObject *hashes = NULL;
+    if (take_values(&held, column, &keys, (size_t)count))
+        hashes = PyByteArray_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(int32_t));
+    if (hashes != NULL) {
+        char *out = PyByteArray_AsString(hashes);
+        for (size_t index = 0; index < (size_t)count; index++) {
+            const uint8_t *key = NULL;
+            int64_t key_bytes;
+            if (!kernel_value_at(&keys, index, &key, &key_bytes)) {
+                PyErr_Format(PyExc_ValueError, "key %zu lies outside of its array", index);
+                Py_CLEAR(hashes);
+                break;
+            }
+            int32_t hash = key_bytes < 0 ? -1 : (int32_t)(kernel_murmur2(key, (size_t)key_bytes) & 0x7FFFFFFF);
+            memcpy(out + index * sizeof hash, &hash, sizeof hash);
+        }
+    }
+    release_views(&held);
+    return hashes;
+}
+
+static PyMethodDef module_methods[] = {
+    {"split_records", (PyCFunction)(void (*)(void))split_records, METH_FASTCALL, NULL},
+    {"murmur2", murmur2, METH_O, NULL},
+    {"hash_keys", hash_keys, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "ottla.records._kernel", .m_size = -1, .m_methods = module_methods};
+
+static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, const char *name)
+{
+    PyObject *type = PyType_FromSpec(spec);
+    if (type == NULL || PyModule_AddObjectRef(module, name, type) < 0) {
+        Py_XDECREF(type);
+        return NULL;
+    }
+    return (PyTypeObject *)type; /* kept, for as long as the process lives */
+}
+
+PyMODINIT_FUNC PyInit__kernel(void)
+{
+    PyObject *errors = PyImport_ImportModule("ottla.records.errors");
+    if (errors == NULL)
+        return NULL;
+    corrupt_batch = PyObject_GetAttrString(errors, "CorruptBatch");
+    Py_DECREF(errors);
+    PyObject *module = corrupt_batch != NULL ? PyModule_Create(&module_definition) : NULL;
+    if (module == NULL)
+        return NULL;
+    fetched_record_type = add_type(module, &record_spec, "FetchedRecord");
+    owned_buffer_type = add_type(module, &buffer_spec, "OwnedBuffer");
+    if (fetched_record_type == NULL || owned_buffer_type == NULL ||
+        (appender_type = add_type(module, &appender_spec, "Appender")) == NULL ||
+        add_type(module, &sink_spec, "ColumnSink") == NULL ||
+        PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0 || !add_gate(module, add_type)) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    allocate_record = (allocfunc)PyType_GetSlot(fetched_record_type, Py_tp_alloc);
+    return module;
+}
