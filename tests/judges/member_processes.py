@@ -123,13 +123,17 @@ class MemberProcess:
     def leave(self) -> None:
         self.process.terminate()
         self._wait()
-        assert self.events("left"), f"{self.name} ended with {self.process.returncode}: {self._last_errors()}"
+        assert self.events("left"), f"{self.name} ended, {self.end()}"
 
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
         self._wait()
         self._errors.close()
+
+    def end(self) -> str:
+        """How it ended, for a message."""
+        return f"exit code {self.process.returncode}: {self._last_errors()}"
 
     def _last_errors(self) -> str:
         self._errors.seek(0)
@@ -180,7 +184,8 @@ def eventually_share(members: Iterable[MemberProcess], partition_count: int) -> 
     try:
         eventually(is_settled, within_s=30)
     except AssertionError as error:
-        assert [member.process.poll() for member in members] == [None] * len(members), "a client crashed"
+        crashed = [(member.name, member.end()) for member in members if member.process.poll() is not None]
+        assert not crashed, f"a client crashed: {crashed}"
         told = [(member.name, member.events("started", "assigned", "revoked", "refused")) for member in members]
         raise AssertionError(f"not settled: {told}") from error
 

@@ -102,7 +102,10 @@ def run_kafka_python(address: str, group_id: str, topic: str, options: dict[str,
     report("started")
     while not STOPPED:
         # Not POLL_S: a poll that ends while the consumer joins loses its assignment for good (kafka-python 3.0.12).
-        polled = consumer.poll(timeout_ms=1000)
+        try:
+            polled = consumer.poll(timeout_ms=1000)
+        except (KafkaError, OSError):
+            continue  # the broker is away; poll says so, and goes on when it is called again
         records = [(record.partition, record.offset) for batch in polled.values() for record in batch]
         if not records:
             continue
