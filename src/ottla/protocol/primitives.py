@@ -72,6 +72,12 @@ class Reader:
 
     def unsigned_varint(self) -> int:
         """At most 5 bytes and 32 bits."""
+        position = self.position
+        if position < self.end:
+            byte = self.view[position]
+            if byte < 0x80:  # nearly always
+                self.position = position + 1
+                return byte
         return self._varint(5, 0x0F)
 
     def unsigned_varlong(self) -> int:
@@ -135,9 +141,29 @@ class Reader:
         return None if length == -1 else self._text(length)
 
     def compact_string(self) -> str:
-        return self._text(self.unsigned_varint() - 1)
+        text = self._short_compact_text()
+        return self._text(self.unsigned_varint() - 1) if text is None else text
+
+    def _short_compact_text(self) -> str | None:
+        """Nearly every string: its length in one byte, and all of it there. None, with nothing read, for any other."""
+        start = self.position
+        if start >= self.end:
+            return None
+        size = self.view[start]  # of the text and of this byte
+        end = start + size
+        if not 0 < size < 0x80 or end > self.end:
+            return None
+        try:
+            text = str(self.view[start + 1 : end], "utf-8")
+        except UnicodeDecodeError:
+            return None
+        self.position = end
+        return text
 
     def compact_nullable_string(self) -> str | None:
+        text = self._short_compact_text()
+        if text is not None:
+            return text
         length = self.unsigned_varint() - 1
         return None if length < 0 else self._text(length)
 
@@ -195,6 +221,10 @@ class Reader:
 
     def skip_tagged_fields(self) -> None:
         """The end of a struct of which no tagged field is known."""
+        position = self.position
+        if position < self.end and not self.view[position]:
+            self.position = position + 1  # nearly always there is none
+            return
         for _ in range(self.tagged_field_count()):
             self.unsigned_varint()
             self.view_of(self.unsigned_varint())
