@@ -340,6 +340,7 @@ def test_commit_in_flight_is_not_undone_by_the_rewriting(flushing_rig: Rig) -> N
     assert committed(rig) == {0: 1_000_000, 1: 2_000_000}
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(steps=st.lists(st.sampled_from(["commit", "turn", "flush"]), max_size=25), flushes=st.booleans())
 def test_reload_at_any_point_of_a_rewriting_loses_nothing(

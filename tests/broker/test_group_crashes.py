@@ -130,6 +130,7 @@ _STEP = st.tuples(st.sampled_from(STEPS), st.sampled_from(GROUPS))
 _LIFE = st.tuples(st.integers(1, 120), st.lists(_STEP, min_size=5, max_size=80))
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), lives=st.lists(_LIFE, min_size=1, max_size=3))
 def test_answered_commits_survive_any_crash_at_any_operation(

@@ -117,6 +117,7 @@ def test_sink_gives_what_reading_gives(sink_class, samples, bounds):
     assert (sink.count, sink.data_bytes) == (0, 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     sample=records,

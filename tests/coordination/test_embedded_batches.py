@@ -2,6 +2,7 @@
 
 import sqlite3
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +45,7 @@ MULTIS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(multis=MULTIS)
 def test_short_way_ends_as_the_long_one(multis: list[list[Write]]) -> None:

@@ -183,6 +183,7 @@ field_names = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(value=st.binary(max_size=40) | st.dictionaries(field_names, json_values).map(lambda v: json.dumps(v).encode()))
 @settings(max_examples=200, deadline=None)
 def test_no_value_raises_anything_but_malformed_node(value: bytes) -> None:

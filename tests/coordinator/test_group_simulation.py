@@ -1,11 +1,13 @@
 """Whatever clients do and however the coordinator restarts: one owner per partition, and in the end one generation."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.coordinator.group_simulation import Simulation
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_any_run_keeps_one_owner_per_partition_and_comes_to_rest(seed: int) -> None:
@@ -14,6 +16,7 @@ def test_any_run_keeps_one_owner_per_partition_and_comes_to_rest(seed: int) -> N
     simulation.settle_down()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_any_run_with_failing_commits_does_so_too(seed: int) -> None:

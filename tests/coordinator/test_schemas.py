@@ -158,6 +158,7 @@ def test_any_bytes_are_read_or_damaged(data: bytes) -> None:
             pass
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(GROUPS, st.data())
 def test_a_cut_group_is_damaged(value: GroupValue, data: st.DataObject) -> None:

@@ -307,6 +307,7 @@ def calls_per_task(task_count: int) -> tuple[float, float, float]:
     return added / task_count, cancelled / task_count, expired / task_count
 
 
+@pytest.mark.slow
 def test_100_000_timers_cost_no_more_each_than_1_000() -> None:
     few = calls_per_task(1_000)
     many = calls_per_task(100_000)

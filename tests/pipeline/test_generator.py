@@ -44,6 +44,7 @@ def test_events_come_in_the_order_of_their_time() -> None:
     assert times[-1] < DEFAULT_START_MS + 5 * DAY_MS + 3_600_000
 
 
+@pytest.mark.slow
 def test_every_event_has_its_envelope_its_payload_and_its_key() -> None:
     events, _ = run(1, Hardness.MEDIUM)
     for event in events:
@@ -99,6 +100,7 @@ def test_the_truths_totals_are_the_fold_of_the_events(hardness: Hardness) -> Non
     assert truth["event_time"] == {"first_ms": events[0].event_time_ms, "last_ms": events[-1].event_time_ms}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hardness", EVERY_HARDNESS)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_switching_devices_are_exactly_those_of_the_truth(seed: int, hardness: Hardness) -> None:
@@ -108,6 +110,7 @@ def test_switching_devices_are_exactly_those_of_the_truth(seed: int, hardness: H
     assert {"many_accounts", "ping_pong"} <= {device["kind"] for device in truth["devices"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hardness", EVERY_HARDNESS)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_inviters_meet_the_rules_that_the_truth_says_and_no_one_else_does(seed: int, hardness: Hardness) -> None:

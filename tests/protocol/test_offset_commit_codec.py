@@ -1,5 +1,6 @@
 """The fast reading of OffsetCommit says what the general codec says, or nothing."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,6 +97,7 @@ def test_requests_of_the_usual_shape_are_read_whole(
         assert read_topics(frame, head_end) == (topics_of(request) if is_usual else None)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(_requests, _versions, st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=4), st.data())
 def test_damaged_requests_are_read_as_the_codec_reads_them_or_not_at_all(

@@ -76,6 +76,7 @@ def outcome_of(split, *arguments, **keywords):
         return CorruptBatch
 
 
+@pytest.mark.slow
 @needs_kernel
 @settings(max_examples=300, deadline=None)
 @given(

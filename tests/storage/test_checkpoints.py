@@ -56,6 +56,7 @@ def test_malformed_file_is_refused(data: bytes) -> None:
         read_offsets(_disk_with(data), "/d/c")
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     offsets=st.dictionaries(

@@ -465,6 +465,7 @@ def test_with_idempotence_nothing_is_lost_or_twice_or_out_of_order(
     assert rig.core.accumulator.buffered_bytes == 0
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(faults=st.lists(FAULTS, max_size=60), pauses=st.lists(st.integers(0, 400), min_size=20, max_size=40))
 def test_what_expires_leaves_no_duplicate_and_order_behind(faults: list[object], pauses: list[int]) -> None:
