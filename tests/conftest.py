@@ -1,11 +1,18 @@
 """Fixtures that several rooms' tests share."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.processes import BrokerProcess
+
+# A run finds what the last one found: a change is judged by what it changes. OTTLA_EXPLORE=1 looks for new examples.
+settings.register_profile("repeatable", derandomize=True, database=None)
+settings.register_profile("exploring", print_blob=True)
+settings.load_profile("exploring" if os.environ.get("OTTLA_EXPLORE") else "repeatable")
 
 
 @pytest.fixture

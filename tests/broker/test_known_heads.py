@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ottla.broker import known_heads
 from ottla.broker.known_heads import HEAD_POSITION, KnownHeads, records_after
 from ottla.core.cluster import PartitionState
-from ottla.core.errors import ErrorCode
+from ottla.core.errors import ErrorCode, ProtocolViolation
 from ottla.core.exchange import Deferred
 from ottla.protocol.frames import parse_request_header
 from ottla.protocol.produce_client_codec import encode_produce_request
@@ -75,6 +75,10 @@ def test_short_way_reads_what_the_long_way_reads_or_nothing(
     try:
         found = records_after(version, frame, end)
     except (IndexError, struct_error):
+        return
+    except ProtocolViolation:
+        with pytest.raises(ProtocolViolation):
+            decode_produce_request(frame, parse_request_header(frame).body_position, version)
         return
     if found is not None:
         body = parse_request_header(frame).body_position
