@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from ottla.clients.common_keys import COMMON_KEYS, COMMON_NOT_SERVED, COMMON_NOT_SERVED_PREFIXES
 from ottla.clients.network.settings import NetworkSettings
 from ottla.core.config.definition import ConfigError, ConfigKey, Definition
+from ottla.core.config.typed_values import TypedValues
 from ottla.core.config.values import ConfigType, ConfigValue, render_value
 
 # What a rule across keys gives: the complaint, or None.
@@ -48,15 +49,15 @@ class ClientDefinition(Definition):
         self.rules = tuple(rules)
 
 
-class ClientConfig:
-    """Immutable; every key of its definition has a value. A name that is not declared is a bug and raises KeyError."""
+class ClientConfig(TypedValues):
+    """Immutable; every key of its definition has a value."""
 
-    __slots__ = ("_given", "_values", "definition")
+    __slots__ = ("_given", "definition")
 
     def __init__(self, definition: ClientDefinition, given: Mapping[str, Any]) -> None:
+        super().__init__({name: key.default for name, key in definition.keys.items()} | dict(given))
         self.definition = definition
         self._given = frozenset(given)
-        self._values: dict[str, Any] = {name: key.default for name, key in definition.keys.items()} | dict(given)
 
     @classmethod
     def parse(
@@ -111,37 +112,6 @@ class ClientConfig:
     def is_given(self, name: str) -> bool:
         """Whether the user set it, to whatever value."""
         return name in self._given
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
-
-    def get_int(self, name: str) -> int:
-        value = self._values[name]
-        assert isinstance(value, int) and not isinstance(value, bool), f"{name} is no whole number: {value!r}"
-        return value
-
-    def get_bool(self, name: str) -> bool:
-        value = self._values[name]
-        assert isinstance(value, bool), f"{name} is no boolean: {value!r}"
-        return value
-
-    def get_float(self, name: str) -> float:
-        value = self._values[name]
-        assert isinstance(value, float), f"{name} is no double: {value!r}"
-        return value
-
-    def get_str(self, name: str) -> str:
-        value = self._values[name]
-        assert isinstance(value, str), f"{name} is no string: {value!r}"
-        return value
-
-    def get_optional_str(self, name: str) -> str | None:
-        return None if self._values[name] is None else self.get_str(name)
-
-    def get_list(self, name: str) -> tuple[str, ...]:
-        value = self._values[name]
-        assert isinstance(value, tuple), f"{name} is no list: {value!r}"
-        return value
 
     def get_object(self, name: str) -> Any:
         """The object of a key of type CLASS, looked up where text names it; None where there is none."""

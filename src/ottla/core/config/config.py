@@ -13,6 +13,7 @@ from ottla.core.config.broker_keys import BROKER_DEFINITION
 from ottla.core.config.definition import ConfigError, ConfigKey, Definition, DynamicMode, Synonym
 from ottla.core.config.listeners import Listener, parse_address_limits, parse_listener, parse_protocol_map
 from ottla.core.config.topic_keys import TOPIC_DEFINITION
+from ottla.core.config.typed_values import TypedValues
 from ottla.core.config.values import ConfigValue, render_value
 
 _DEFAULTS: dict[str, ConfigValue] = {name: key.default for name, key in BROKER_DEFINITION.keys.items()}
@@ -47,45 +48,14 @@ class ConfigEntry(NamedTuple):
     origins: tuple[Origin, ...]
 
 
-class Configuration(ABC):
+class Configuration(TypedValues, ABC):
     """Values by name, each asked for by its type. A name that is not declared is a bug and raises KeyError."""
 
-    __slots__ = ("_values", "definition")
+    __slots__ = ("definition",)
 
     def __init__(self, definition: Definition, values: Mapping[str, ConfigValue]) -> None:
+        super().__init__(values)  # effective: synonyms and defaults resolved
         self.definition = definition
-        self._values = values  # effective: synonyms and defaults resolved
-
-    def __getitem__(self, name: str) -> ConfigValue:
-        return self._values[name]
-
-    def get_int(self, name: str) -> int:
-        value = self._values[name]
-        assert isinstance(value, int) and not isinstance(value, bool), f"{name} is no whole number: {value!r}"
-        return value
-
-    def get_bool(self, name: str) -> bool:
-        value = self._values[name]
-        assert isinstance(value, bool), f"{name} is no boolean: {value!r}"
-        return value
-
-    def get_float(self, name: str) -> float:
-        value = self._values[name]
-        assert isinstance(value, float), f"{name} is no double: {value!r}"
-        return value
-
-    def get_str(self, name: str) -> str:
-        value = self._values[name]
-        assert isinstance(value, str), f"{name} is no string: {value!r}"
-        return value
-
-    def get_optional_str(self, name: str) -> str | None:
-        return None if self._values[name] is None else self.get_str(name)
-
-    def get_list(self, name: str) -> tuple[str, ...]:
-        value = self._values[name]
-        assert isinstance(value, tuple), f"{name} is no list: {value!r}"
-        return value
 
     def entry(self, name: str) -> ConfigEntry:
         """The key with its value, and every place that has one."""
