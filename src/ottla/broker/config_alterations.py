@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ottla.broker.logger_levels import alter_levels
 from ottla.controller.config_edits import ConfigChange, ConfigFault
@@ -26,6 +26,8 @@ class Resource(NamedTuple):
     resource_type: int
     name: str
 
+
+ResultT = TypeVar("ResultT")
 
 OnAltered = Callable[[list[ConfigFault | None]], None]
 
@@ -102,3 +104,18 @@ def unserved_resource(resource_type: int) -> ConfigFault:
     else:
         what = f"there are no configs of resource type {resource_type}"
     return ConfigFault(ErrorCode.INVALID_REQUEST, what)
+
+
+def results_of(
+    resources: Sequence[Resource], outcomes: Sequence[ConfigFault | None], result_class: Callable[..., ResultT]
+) -> list[ResultT]:
+    """The outcomes as the wire has them: both APIs have a result class of their own, with the same fields."""
+    return [
+        result_class(
+            error_code=ErrorCode.NONE if fault is None else fault.error_code,
+            error_message=None if fault is None else fault.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.name,
+        )
+        for resource, fault in zip(resources, outcomes, strict=True)
+    ]

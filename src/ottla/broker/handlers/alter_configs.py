@@ -1,9 +1,8 @@
 """AlterConfigs 0-2: the entries of topics and brokers are replaced as a whole."""
 
 from ottla.broker.api import Reply, RequestContext
-from ottla.broker.config_alterations import ConfigAlterations, Resource
+from ottla.broker.config_alterations import ConfigAlterations, Resource, results_of
 from ottla.controller.config_edits import ConfigChange, ConfigEdit, ConfigFault
-from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -26,16 +25,9 @@ class AlterConfigsHandler:
         ]
 
         def on_done(outcomes: list[ConfigFault | None]) -> None:
-            responses = [
-                AlterConfigsResourceResponse(
-                    error_code=ErrorCode.NONE if fault is None else fault.error_code,
-                    error_message=None if fault is None else fault.message,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.name,
-                )
-                for (resource, _), fault in zip(changes, outcomes, strict=True)
-            ]
-            reply.send(AlterConfigsResponse(responses=responses))
+            resources = [resource for resource, _ in changes]
+            results = results_of(resources, outcomes, AlterConfigsResourceResponse)
+            reply.send(AlterConfigsResponse(responses=results))
 
         self._alterations.alter(changes, on_done, validate_only=request.validate_only)
         return reply

@@ -1,9 +1,8 @@
 """IncrementalAlterConfigs 0-1: single entries of topics, brokers and loggers are set, deleted, appended to or cut."""
 
 from ottla.broker.api import Reply, RequestContext
-from ottla.broker.config_alterations import ConfigAlterations, Resource
+from ottla.broker.config_alterations import ConfigAlterations, Resource, results_of
 from ottla.controller.config_edits import ConfigChange, ConfigEdit, ConfigFault
-from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -28,16 +27,9 @@ class IncrementalAlterConfigsHandler:
         ]
 
         def on_done(outcomes: list[ConfigFault | None]) -> None:
-            responses = [
-                AlterConfigsResourceResponse(
-                    error_code=ErrorCode.NONE if fault is None else fault.error_code,
-                    error_message=None if fault is None else fault.message,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.name,
-                )
-                for (resource, _), fault in zip(changes, outcomes, strict=True)
-            ]
-            reply.send(IncrementalAlterConfigsResponse(responses=responses))
+            resources = [resource for resource, _ in changes]
+            results = results_of(resources, outcomes, AlterConfigsResourceResponse)
+            reply.send(IncrementalAlterConfigsResponse(responses=results))
 
         self._alterations.alter(changes, on_done, validate_only=request.validate_only)
         return reply
