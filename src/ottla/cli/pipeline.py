@@ -18,12 +18,12 @@ from ottla.clients.cluster import Cluster
 from ottla.clients.connection import parse_bootstrap
 from ottla.clients.errors import ClientError
 from ottla.clients.sender_settings import SenderSettings
-from ottla.pipeline.events import Event, json_line
-from ottla.pipeline.generator import DEFAULT_START_MS, Settings, Traffic
-from ottla.pipeline.noise import NoiseRates, with_noise
-from ottla.pipeline.scenarios import Hardness
 from ottla.pipeline.sending import EventSender, ensure_topics
 from ottla.pipeline.topics import DEFAULT_PARTITIONS
+from ottla.pipeline.traffic.events import Event, json_line
+from ottla.pipeline.traffic.generator import DEFAULT_START_MS, Settings, Traffic
+from ottla.pipeline.traffic.noise import NoiseRates, with_noise
+from ottla.pipeline.traffic.scenarios import Hardness
 from ottla.records.compression import NAMES, codec_named
 
 _SHOW_EVERY = 2_000

@@ -17,15 +17,15 @@ from rich.console import Console
 
 from ottla.clients.cluster import Cluster
 from ottla.clients.errors import ClientError
-from ottla.pipeline.events import Event
-from ottla.pipeline.generator import DEFAULT_START_MS, Settings, Traffic
 from ottla.pipeline.live import Figures, LiveDisplay, print_summary
 from ottla.pipeline.local_broker import BrokerStartFailed, LocalBroker
-from ottla.pipeline.population import DAY_MS
 from ottla.pipeline.read_back import ReadBack
-from ottla.pipeline.scenarios import Hardness
 from ottla.pipeline.sending import EventSender, ensure_topics
 from ottla.pipeline.topics import DEFAULT_PARTITIONS
+from ottla.pipeline.traffic.events import Event
+from ottla.pipeline.traffic.generator import DEFAULT_START_MS, Settings, Traffic
+from ottla.pipeline.traffic.population import DAY_MS
+from ottla.pipeline.traffic.scenarios import Hardness
 
 _DAYS: Final = 2
 _STAMP_EVERY: Final = 16

@@ -10,9 +10,9 @@ from ottla.clients.cluster import Cluster
 from ottla.clients.producing import BatchSender, Delivery
 from ottla.clients.sender_settings import SenderSettings
 from ottla.clients.topics import NewTopic, create_topics, wait_for_leaders
-from ottla.pipeline.events import Event, encode_value
 from ottla.pipeline.latency import LatencyHistogram
 from ottla.pipeline.topics import TOPIC_NAMES
+from ottla.pipeline.traffic.events import Event, encode_value
 
 SENT_AT_HEADER: Final = "sent_at_ns"
 SENT_AT: Final = Struct(">q")  # CLOCK_MONOTONIC, which all processes of a machine share

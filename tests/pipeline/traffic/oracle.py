@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from ottla.pipeline.events import Event
+from ottla.pipeline.traffic.events import Event
 
 DAY_MS = 24 * 3_600_000
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ottla.pipeline.population import DAY_MS, HOUR_MS, MINUTE_MS, Account, Device, StepKind
-from ottla.pipeline.scenarios import Hardness, Scene
-from ottla.pipeline.truth import DecoyLabel, DeviceLabel, Invited, invite_rules
+from ottla.pipeline.traffic.population import DAY_MS, HOUR_MS, MINUTE_MS, Account, Device, StepKind
+from ottla.pipeline.traffic.scenarios import Hardness, Scene
+from ottla.pipeline.traffic.truth import DecoyLabel, DeviceLabel, Invited, invite_rules
 
 
 def family_phone(scene: Scene) -> None:

@@ -6,9 +6,9 @@ Each makes its own accounts and returns nothing: steps go to the population, lab
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from ottla.pipeline.population import DAY_MS, HOUR_MS, MINUTE_MS, Account, Device, StepKind
-from ottla.pipeline.scenarios import Hardness, Scene
-from ottla.pipeline.truth import DeviceLabel, Invited, InviterLabel, invite_rules
+from ottla.pipeline.traffic.population import DAY_MS, HOUR_MS, MINUTE_MS, Account, Device, StepKind
+from ottla.pipeline.traffic.scenarios import Hardness, Scene
+from ottla.pipeline.traffic.truth import DeviceLabel, Invited, InviterLabel, invite_rules
 
 
 def many_accounts(scene: Scene) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ottla.pipeline.events import ENVELOPE, Event, encode_value, json_line
-from ottla.pipeline.generator import DEFAULT_START_MS, Settings, Traffic, generate
-from ottla.pipeline.scenarios import Hardness
 from ottla.pipeline.topics import BY_NAME, TOPIC_NAMES
-from tests.pipeline import oracle
+from ottla.pipeline.traffic.events import ENVELOPE, Event, encode_value, json_line
+from ottla.pipeline.traffic.generator import DEFAULT_START_MS, Settings, Traffic, generate
+from ottla.pipeline.traffic.scenarios import Hardness
+from tests.pipeline.traffic import oracle
 
 DAY_MS = 24 * 3_600_000
 EVERY_HARDNESS = list(Hardness)

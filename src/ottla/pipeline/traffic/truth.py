@@ -7,8 +7,8 @@ scored on the first, and explained by the second.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from ottla.pipeline.population import DAY_MS, MINUTE_MS, Account, Device
-from ottla.pipeline.regions import CITIES, address_table
+from ottla.pipeline.traffic.population import DAY_MS, MINUTE_MS, Account, Device
+from ottla.pipeline.traffic.regions import CITIES, address_table
 
 MANY_ACCOUNTS: Final = 3
 MANY_ACCOUNTS_SPAN_MS: Final = DAY_MS

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final, NamedTuple, TypeVar
 
-from ottla.pipeline.regions import (
+from ottla.pipeline.traffic.regions import (
     CITIES,
     FOREIGN_RANGES,
     NUMBERS_PER_CITY,

@@ -7,10 +7,10 @@ earned, so that the expected totals are exact by construction.
 from heapq import heappush
 from typing import Final, TypeAlias
 
-from ottla.pipeline.population import Account, Device, Dice, Step, StepKind
-from ottla.pipeline.scenarios import CHANNELS, WELCOME_STEPS
 from ottla.pipeline.topics import CREDIT, EXPOSURE, INSTALL, INVITE, LEFT_SLIDE, LOGIN, RIGHT_SLIDE, TASK, VERIFY, Topic
-from ottla.pipeline.truth import DeviceLogin, Totals
+from ottla.pipeline.traffic.population import Account, Device, Dice, Step, StepKind
+from ottla.pipeline.traffic.scenarios import CHANNELS, WELCOME_STEPS
+from ottla.pipeline.traffic.truth import DeviceLogin, Totals
 
 # time, order, topic, account, device, address, payload
 Pending: TypeAlias = tuple[int, int, Topic, Account, Device, str, dict[str, object]]

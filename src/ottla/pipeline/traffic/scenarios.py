@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ottla.pipeline.population import DAY_MS, MINUTE_MS, Account, Device, Population, StepKind
-from ottla.pipeline.truth import Invited, Labels
+from ottla.pipeline.traffic.population import DAY_MS, MINUTE_MS, Account, Device, Population, StepKind
+from ottla.pipeline.traffic.truth import Invited, Labels
 
 WELCOME_STEPS: Final = 3
 CHANNELS: Final = ("wechat", "qq", "link", "sms", "face_to_face")

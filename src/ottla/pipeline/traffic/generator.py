@@ -10,11 +10,12 @@ from hashlib import sha256
 from heapq import heappop
 from typing import Any, Final, NamedTuple
 
-from ottla.pipeline.activity import Activity
-from ottla.pipeline.cheats import CHEATS
-from ottla.pipeline.decoys import DECOYS
-from ottla.pipeline.events import SCHEMA_VERSION, Event
-from ottla.pipeline.population import (
+from ottla.pipeline.topics import TOPIC_NAMES
+from ottla.pipeline.traffic.activity import Activity
+from ottla.pipeline.traffic.cheats import CHEATS
+from ottla.pipeline.traffic.decoys import DECOYS
+from ottla.pipeline.traffic.events import SCHEMA_VERSION, Event
+from ottla.pipeline.traffic.population import (
     ACCOUNTS_MAX,
     DAY_MS,
     FOREIGN,
@@ -25,9 +26,8 @@ from ottla.pipeline.population import (
     Step,
     StepKind,
 )
-from ottla.pipeline.scenarios import Hardness, Scene
-from ottla.pipeline.topics import TOPIC_NAMES
-from ottla.pipeline.truth import Labels, Totals, truth_document
+from ottla.pipeline.traffic.scenarios import Hardness, Scene
+from ottla.pipeline.traffic.truth import Labels, Totals, truth_document
 
 # Monday, 1 September 2025, midnight in China: in the past for everyone, as an event of the future is a bad one.
 DEFAULT_START_MS: Final = 1_756_656_000_000

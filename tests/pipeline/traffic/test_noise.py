@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from ottla.pipeline.events import Event, encode_value
-from ottla.pipeline.generator import Settings, generate
-from ottla.pipeline.noise import BAD_KINDS, NoiseRates, broken, with_noise
+from ottla.pipeline.traffic.events import Event, encode_value
+from ottla.pipeline.traffic.generator import Settings, generate
+from ottla.pipeline.traffic.noise import BAD_KINDS, NoiseRates, broken, with_noise
 
 SETTINGS = Settings(3, 120, 2)
 

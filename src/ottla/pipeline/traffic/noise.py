@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from ottla.pipeline.events import Event, encode_value
-from ottla.pipeline.population import HOUR_MS, MINUTE_MS, Dice
+from ottla.pipeline.traffic.events import Event, encode_value
+from ottla.pipeline.traffic.population import HOUR_MS, MINUTE_MS, Dice
 
 # An event is late when it lies more than an hour behind: these are so without doubt.
 _LATE_MIN_MS: Final = 65 * MINUTE_MS
