@@ -1,0 +1,147 @@
+"""The pipeline's tables, declared once for every store: their columns, and what tells one row from another.
+
+No store creates, writes or shows a table that is not here. Columns named in `wall_clock` say when something was done
+and not what: two runs over the same events differ in them alone.
+"""
+
+from typing import Final, NamedTuple
+
+from ottla.pipeline.topics import TOPICS, Topic
+
+TEXT: Final = "text"
+INTEGER: Final = "integer"  # 64 bits
+REAL: Final = "real"
+
+
+class Column(NamedTuple):
+    name: str
+    type: str
+
+
+class Table(NamedTuple):
+    """`partition_key` is what a reader asks by; with `clustering_key` it identifies a row."""
+
+    name: str
+    columns: tuple[Column, ...]
+    partition_key: tuple[str, ...]
+    clustering_key: tuple[str, ...] = ()
+    wall_clock: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.partition_key + self.clustering_key
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    """`name`, `name:integer`, `name:real`, separated by spaces."""
+    return tuple(Column(name, type_ or TEXT) for name, _, type_ in (word.partition(":") for word in text.split()))
+
+
+# Of every log table. `day` is the UTC day of event_time; `extra` holds unknown fields as a JSON object, or null;
+# `body_hash` is the same for the same event however its JSON was written.
+EVENT_COLUMNS: Final = _columns(
+    "event_id event_type schema_version:integer event_time:integer account_id device_id fingerprint ip app_version"
+)
+_TRAILING_COLUMNS: Final = _columns("extra body_hash")
+
+# Fields of payloads that are numbers; all others are text. Phone numbers are stored as keyed hashes only.
+_INTEGER_FIELDS: Final = frozenset({"credit", "duration_ms", "step", "steps_total", "reward"})
+_HASHED_FIELDS: Final = {"phone": "phone_hash", "invitee_phone": "invitee_phone_hash"}
+
+
+def log_table(topic: Topic) -> Table:
+    """The table of a topic's events, a row each."""
+    payload = tuple(
+        Column(_HASHED_FIELDS.get(name, name), INTEGER if name in _INTEGER_FIELDS else TEXT) for name in topic.payload
+    )
+    subject = "device_id" if topic.key_field == "device_id" else "account_id"
+    columns = (*EVENT_COLUMNS, *payload, *_TRAILING_COLUMNS)
+    return Table(topic.table, (Column("day", TEXT), *columns), (subject, "day"), ("event_time", "event_id"))
+
+
+LOG_TABLES: Final = {topic.table: log_table(topic) for topic in TOPICS}
+
+LEDGER: Final = Table(
+    "ledger",
+    _columns("entry_id account_id event_id rule amount:integer event_time_ms:integer"),
+    ("account_id",),
+    ("event_time_ms", "entry_id"),
+)
+BALANCE: Final = Table(
+    "balance",
+    _columns("account_id balance:integer entries:integer updated_ms:integer"),
+    ("account_id",),
+    wall_clock=("updated_ms",),
+)
+TASK_PROGRESS: Final = Table(
+    "task_progress",
+    _columns(
+        "account_id task_id steps_done:integer steps_total:integer done:integer reward_paid:integer updated_ms:integer"
+    ),
+    ("account_id",),
+    ("task_id",),
+    wall_clock=("updated_ms",),
+)
+DEVICE_ALERT: Final = Table(
+    "device_alert",
+    _columns(
+        "alert_id device_id rule accounts switches:integer window_start_ms:integer window_end_ms:integer "
+        "detected_ms:integer"
+    ),
+    ("alert_id",),
+    wall_clock=("detected_ms",),
+)
+INVITE_ALERT: Final = Table(
+    "invite_alert",
+    _columns("alert_id inviter_id score:real rules invitees first_event_ms:integer detected_ms:integer"),
+    ("alert_id",),
+    wall_clock=("detected_ms",),
+)
+USER_REGION: Final = Table(
+    "user_region",
+    _columns("account_id country province city phone_hash updated_ms:integer"),
+    ("account_id",),
+    wall_clock=("updated_ms",),
+)
+# Origin and key of an event that came more than the allowed lateness behind its partition.
+LATE_EVENT: Final = Table(
+    "late_event",
+    _columns("topic partition:integer offset:integer event_id event_time_ms:integer behind_ms:integer"),
+    ("topic",),
+    ("partition", "offset"),
+)
+# How many dead letters of a class have come from a topic, by batch: a repeated batch replaces its own count.
+DEAD_EVENT_COUNT: Final = Table(
+    "dead_event_count",
+    _columns("topic error_class batch events:integer"),
+    ("topic",),
+    ("error_class", "batch"),
+    wall_clock=("batch",),
+)
+PIPELINE_METRIC: Final = Table(
+    "pipeline_metric",
+    _columns("job batch name value:real noted_ms:integer"),
+    ("job",),
+    ("batch", "name"),
+    wall_clock=("batch", "noted_ms"),
+)
+
+SERVING_TABLES: Final = {
+    table.name: table
+    for table in (
+        LEDGER,
+        BALANCE,
+        TASK_PROGRESS,
+        DEVICE_ALERT,
+        INVITE_ALERT,
+        USER_REGION,
+        LATE_EVENT,
+        DEAD_EVENT_COUNT,
+        PIPELINE_METRIC,
+    )
+}
+TABLES: Final = {**LOG_TABLES, **SERVING_TABLES}
