@@ -41,11 +41,17 @@ class MemberProcess:
         session_timeout_ms: int,
         assignor: str = "range",
         instance_id: str | None = None,
+        commits: bool = True,
         name: str = "",
     ) -> None:
         self.name = name
         self.died_at_s: float | None = None
-        options = {"session_timeout_ms": session_timeout_ms, "assignor": assignor, "instance_id": instance_id}
+        options = {
+            "session_timeout_ms": session_timeout_ms,
+            "assignor": assignor,
+            "instance_id": instance_id,
+            "commits": commits,
+        }
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed at the end
         self.process = subprocess.Popen(
             [sys.executable, str(_SCRIPT), client, broker.address, group_id, topic, json.dumps(options)],
@@ -182,7 +188,7 @@ def eventually_share(members: Iterable[MemberProcess], partition_count: int) -> 
         return owned == Counter(range(partition_count)) and all(member.partitions for member in members)
 
     try:
-        eventually(is_settled, within_s=30)
+        eventually(is_settled, within_s=90)
     except AssertionError as error:
         crashed = [(member.name, member.end()) for member in members if member.process.poll() is not None]
         assert not crashed, f"a client crashed: {crashed}"
@@ -193,7 +199,7 @@ def eventually_share(members: Iterable[MemberProcess], partition_count: int) -> 
 def eventually_read(members: Iterable[MemberProcess], expected: set[tuple[int, int]]) -> None:
     """Between them, each record at least once."""
     members = list(members)
-    eventually(lambda: {record for member in members for record in member.records} >= expected, within_s=40)
+    eventually(lambda: {record for member in members for record in member.records} >= expected, within_s=90)
 
 
 def check_no_partition_was_owned_twice(members: Iterable[MemberProcess]) -> None:

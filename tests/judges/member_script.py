@@ -1,7 +1,8 @@
 """A consumer of a group as a process of its own, by one of three clients; what happens to it goes to stdout.
 
 One JSON object a line, with the time of the machine's monotonic clock. SIGTERM makes it leave; SIGKILL is the tests'.
-Offsets are committed after each batch that was reported, and what is acknowledged is reported too.
+Offsets are committed after each batch that was reported, unless told otherwise, and what is acknowledged is reported
+too.
 """
 
 import asyncio
@@ -58,6 +59,8 @@ def run_confluent(address: str, group_id: str, topic: str, options: dict[str, An
         if not messages:
             continue
         report("records", records=[(message.partition(), message.offset()) for message in messages])
+        if not options["commits"]:
+            continue
         try:
             done = consumer.commit(asynchronous=False)
         except KafkaException as error:
@@ -110,6 +113,8 @@ def run_kafka_python(address: str, group_id: str, topic: str, options: dict[str,
         if not records:
             continue
         report("records", records=records)
+        if not options["commits"]:
+            continue
         try:
             consumer.commit(timeout_ms=10_000)
         except KafkaError as error:
@@ -154,6 +159,8 @@ async def run_aiokafka(address: str, group_id: str, topic: str, options: dict[st
         if not records:
             continue
         report("records", records=records)
+        if not options["commits"]:
+            continue
         try:
             await consumer.commit()
         except KafkaError as error:

@@ -20,7 +20,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource as PythonResource
 from kafka.admin import ConfigResourceType as PythonType
 
-from ottla.clients.connection import Address, Connection
+from ottla.clients.cluster import Cluster
 from ottla.coordination import paths
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -151,9 +151,9 @@ def set_for_all_brokers(broker: BrokerProcess, key: str, value: str) -> None:
     resource = AlterConfigsResource(
         resource_type=BROKER.value, resource_name="", configs=[AlterableConfig(name=key, value=value)]
     )
-    with Connection(Address("127.0.0.1", broker.port)) as connection:
+    with Cluster(broker.address) as cluster:
         request = IncrementalAlterConfigsRequest(resources=[resource])
-        (outcome,) = connection.request(request, IncrementalAlterConfigsResponse).responses
+        (outcome,) = cluster.ask_any(request, IncrementalAlterConfigsResponse).responses
     assert (outcome.error_code, outcome.error_message) == (0, None)
 
 
