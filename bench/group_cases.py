@@ -12,6 +12,7 @@ from bench.requests import GroupMember, commit_requests, heartbeat_requests
 
 _OFFSET_END = 2**62  # never started over
 _HEARTBEAT_SECONDS = 3.0  # heartbeat.interval.ms of every client by default
+_HEARTBEATS_UNTIL_IDLE = 4
 
 
 class CommitRate:
@@ -103,7 +104,8 @@ class IdleGroups:
 
     def _heartbeats(self, peer: Peer, members: Sequence[GroupMember], topic: str) -> tuple[float, int]:
         """What the broker burns in percent of a core, and its memory, while all members send their heartbeats."""
-        warmup_seconds = _HEARTBEAT_SECONDS + 2  # until every member has sent one, some are still new to the broker
+        # Until every member has sent some: before that they are still new to the broker, and not idle.
+        warmup_seconds = _HEARTBEATS_UNTIL_IDLE * _HEARTBEAT_SECONDS + 2
         load = Load(
             len(members),
             1,

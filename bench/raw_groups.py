@@ -10,8 +10,9 @@ import time
 from collections.abc import Sequence
 from typing import TypeVar
 
+from bench.blocking_connection import Connection
 from bench.requests import GroupMember
-from ottla.clients.connection import Address, Connection
+from ottla.clients.addresses import Address
 from ottla.clients.consumer_protocol import PROTOCOL_TYPE, encode_assignment, encode_subscription
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition

@@ -56,6 +56,7 @@ class FakePeer:
         self.listener_name = listener_name
         self.client_software = ""
         self.produce_head_end = 0
+        self.is_patient = False
 
 
 class RigTimers:

@@ -141,6 +141,17 @@ def test_gathered_commits_are_answered_when_the_coordinator_goes(rig: Rig) -> No
     rig.turn()
 
 
+def test_gathered_commit_whose_connection_is_gone_is_stored_all_the_same(rig: Rig) -> None:
+    learn(rig, 0, 1)
+    commits = [Commit(rig, index, offset=7) for index in (0, 1)]
+    gone = commits[1].answer
+    assert isinstance(gone, Deferred)
+    gone.abandon()
+    rig.turn()
+    assert gone.answer is None
+    assert committed(rig) == {0: 7, 1: 7}
+
+
 def test_a_commit_with_nothing_to_append_in_a_flood_is_answered_at_once(rig: Rig) -> None:
     learn(rig, 0)
     Commit(rig, 0, offset=7)

@@ -201,6 +201,8 @@ def test_remembered_heartbeats_keep_a_session_alive_and_end_with_the_generation(
     for _ in range(5):
         rig.advance(8_000)
         assert member.heartbeat() == 0
+    assert rig.peer.is_patient
+    rig.peer.is_patient = False
     second = Member(rig)
     waiting = rig.send(
         encode_request(
@@ -218,6 +220,7 @@ def test_remembered_heartbeats_keep_a_session_alive_and_end_with_the_generation(
     )
     assert isinstance(waiting, Deferred)
     assert member.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert not rig.peer.is_patient  # its join comes next
     assert member.join().generation_id == 2
     assert waiting.is_complete
     assert member.heartbeat(generation_id=1) == ErrorCode.ILLEGAL_GENERATION

@@ -92,6 +92,23 @@ def test_empty_group_waits_the_initial_delay_then_the_first_member_leads(rig: Gr
     assert rig.group.state is COMPLETING_REBALANCE
 
 
+def test_initial_delay_waits_a_moment_for_ids_that_were_given_out(rig: GroupRig) -> None:
+    first, (pending,) = rig.join(), rig.join(version=4)
+    rig.pass_ms(DELAY_MS + 5)
+    assert first == []
+    second = rig.join(pending.member_id, version=4)
+    rig.pass_ms(2 * DELAY_MS)  # it was prolonged by the second one
+    assert first[0].generation_id == second[0].generation_id == 1
+
+
+def test_initial_delay_waits_only_a_moment_for_ids_that_were_given_out(rig: GroupRig) -> None:
+    first = rig.join()
+    rig.join(version=4)
+    rig.pass_ms(DELAY_MS + 25)
+    assert first[0].generation_id == 1
+    assert len(rig.group.pending) == 1
+
+
 def test_initial_delay_is_prolonged_while_members_come_up_to_the_rebalance_timeout(rig: GroupRig) -> None:
     waiting = [rig.join(rebalance_ms=10_000)]
     for _ in range(9):

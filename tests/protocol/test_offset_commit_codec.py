@@ -18,10 +18,11 @@ from ottla.protocol.messages.offset_commit import (
 from ottla.protocol.offset_commit_codec import (
     FIRST_VERSION,
     LAST_VERSION,
+    SINGLE_ENDS,
+    SINGLE_TAIL_BYTES,
     CommitTopics,
     end_of_head,
-    end_of_single_head,
-    end_of_single_partition,
+    end_of_single,
     pack_response,
     read_topics,
     unpack_single_offset,
@@ -170,13 +171,16 @@ def test_offset_of_a_single_partition_is_found_from_both_ends(
     head_end = end_of_head(frame)
     if not head_end or not request.topics or not request.topics[0].partitions or not is_short(request.topics[0].name):
         return
-    offset_at = end_of_single_head(frame)
-    assert offset_at == end_of_single_partition(head_end, request.topics[0].name)
+    assert bytes(frame).endswith(SINGLE_ENDS)
+    assert len(frame) == end_of_single(head_end, request.topics[0].name)
     partition = request.topics[0].partitions[0]
+    offset_at = len(frame) - SINGLE_TAIL_BYTES
     assert unpack_single_offset(frame, offset_at) == (partition.committed_offset, partition.committed_leader_epoch)
 
 
-def test_commits_with_metadata_have_no_single_head() -> None:
+def test_commits_with_metadata_are_longer_than_those_of_the_single_shape() -> None:
     partition = OffsetCommitRequestPartition(committed_metadata="note")
     request = OffsetCommitRequest(topics=[OffsetCommitRequestTopic(name="orders", partitions=[partition])])
-    assert end_of_single_head(frame_of(request, 8, None)) == 0
+    frame = frame_of(request, 8, None)
+    assert not bytes(frame).endswith(SINGLE_ENDS)
+    assert len(frame) > end_of_single(end_of_head(frame), "orders")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from ottla.coordinator.partition_log import PartitionLog
-from ottla.coordinator.ports import KeyValue, Outcome, ShardTimer
+from ottla.coordinator.ports import Appendable, KeyValue, Outcome, ShardTimer
 from ottla.coordinator.schemas import OffsetKey, decode_key
 from ottla.coordinator.shard import GroupShard
 from ottla.core.clock import Clock
@@ -112,8 +112,8 @@ class HostedShard:
         self._ports = ports
         self._pending: deque[_Pending] = deque()  # appended, not committed yet
         self._is_waiting = False  # for a commit
-        self._gathered: list[Outcome] = []  # for one batch
-        self._held: deque[Outcome] | None = None  # not appended yet: they wait for `_on_drained`
+        self._gathered: list[Appendable] = []  # for one batch
+        self._held: deque[Appendable] | None = None  # not appended yet: they wait for `_on_drained`
         self._on_drained: Callable[[], None] | None = None
         self._error_code = _NONE  # once it is unloaded
 
@@ -121,7 +121,7 @@ class HostedShard:
     def is_unloaded(self) -> bool:
         return self._error_code != _NONE
 
-    def execute(self, outcome: Outcome) -> None:
+    def execute(self, outcome: Appendable) -> None:
         """Append an outcome's records; without any it is done at once."""
         if self._gathered:
             self.append_gathered()  # they came first
@@ -133,7 +133,7 @@ class HostedShard:
         else:
             self._held.append(outcome)
 
-    def gather(self, outcome: Outcome) -> None:
+    def gather(self, outcome: Appendable) -> None:
         """Keep an outcome whose records need no replay for the next `append_gathered`, which comes in any case."""
         assert not outcome.is_replayed
         self._gathered.append(outcome)
@@ -149,13 +149,13 @@ class HostedShard:
         for outcome in gathered:
             self.execute(outcome)
 
-    def append_now(self, outcome: Outcome) -> None:
+    def append_now(self, outcome: Appendable) -> None:
         """`execute`, before those that are held back."""
         error_code = self._try_append(outcome)
         if error_code:
             _fail(outcome, error_code)
 
-    def _try_append(self, outcome: Outcome) -> ErrorCode:
+    def _try_append(self, outcome: Appendable) -> ErrorCode:
         error_code = self._error_code or self._write(outcome.records)
         if error_code:
             return error_code
@@ -197,7 +197,7 @@ class HostedShard:
             self.log_bytes += size_bytes
         return error_code
 
-    def _settle(self, outcome: Outcome) -> None:
+    def _settle(self, outcome: Appendable) -> None:
         if outcome.is_replayed:
             replay = self.shard.replay
             for key, value in outcome.records:
@@ -207,7 +207,7 @@ class HostedShard:
 
     # Waiting for a commit
 
-    def _await_commit(self, outcome: Outcome, end_offset: Offset) -> None:
+    def _await_commit(self, outcome: Appendable, end_offset: Offset) -> None:
         pending = _Pending(outcome, end_offset)
         self._pending.append(pending)
         self._ports.timers.add(pending, delay_ms=self._ports.commit_timeout_ms)
@@ -262,7 +262,7 @@ class _Pending(TimerTask):
 
     __slots__ = ("is_answered", "next_offset", "outcome")
 
-    def __init__(self, outcome: Outcome, next_offset: Offset) -> None:
+    def __init__(self, outcome: Appendable, next_offset: Offset) -> None:
         super().__init__()
         self.outcome = outcome
         self.next_offset = next_offset
@@ -273,7 +273,7 @@ class _Pending(TimerTask):
         _fail(self.outcome, ErrorCode.REQUEST_TIMED_OUT)
 
 
-def _merged(outcomes: Sequence[Outcome]) -> Outcome:
+def _merged(outcomes: Sequence[Appendable]) -> Outcome:
     def on_done(error_code: ErrorCode) -> None:
         for outcome in outcomes:
             if outcome.on_done is not None:
@@ -289,6 +289,6 @@ def _build_batch(now_ms: TimestampMs, records: Sequence[KeyValue], codec: int) -
     return builder.build(codec=codec)
 
 
-def _fail(outcome: Outcome, error_code: ErrorCode) -> None:
+def _fail(outcome: Appendable, error_code: ErrorCode) -> None:
     if outcome.on_done is not None:
         outcome.on_done(_TOLD.get(error_code, error_code))

@@ -14,6 +14,19 @@ from ottla.core.timing_wheel import TimerTask
 KeyValue: TypeAlias = tuple[bytes, bytes | None]
 
 
+class Appendable(Protocol):
+    """What the runtime needs of an `Outcome`; a request that comes in floods has an object of its own for it."""
+
+    @property
+    def records(self) -> Sequence[KeyValue]: ...
+
+    @property
+    def on_done(self) -> Callable[[ErrorCode], None] | None: ...
+
+    @property
+    def is_replayed(self) -> bool: ...
+
+
 class Outcome(NamedTuple):
     """What a request or a timer came to.
 

@@ -19,6 +19,11 @@ from ottla.coordinator.states import COMPLETING_REBALANCE, EMPTY, PREPARING_REBA
 from ottla.core.clock import Clock
 from ottla.core.errors import ErrorCode
 
+# The initial delay goes on for so long at most, in such steps, if it would end while members are about to join that
+# were given their id: they come within a round trip, and would at once begin the rebalance anew for all.
+_PENDING_GRACE_MS = 20
+_PENDING_STEP_MS = 2
+
 # Names are chosen by clients, so they are logged with %r: a line break in one must not forge a line.
 _LOG = logging.getLogger("ottla.groups")
 
@@ -58,7 +63,7 @@ class Rebalancing:
             delay_ms = self._settings().initial_rebalance_delay_ms
             rest_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
             group.is_member_added = False
-            self._wait_initially(group, delay_ms=delay_ms, rest_ms=rest_ms)
+            self._wait_initially(group, delay_ms=delay_ms, rest_ms=rest_ms, grace_ms=_PENDING_GRACE_MS)
             return NOTHING
         if group.has_all_joined:
             return self._complete_join(group)
@@ -72,15 +77,22 @@ class Rebalancing:
                 self.sessions.restart(group, member)
         group.end_syncs(self.answers, error_code)
 
-    def _wait_initially(self, group: Group, *, delay_ms: int, rest_ms: int) -> None:
-        group.timer.action = partial(self._end_initial_delay, group, delay_ms=delay_ms, rest_ms=rest_ms)
+    def _wait_initially(self, group: Group, *, delay_ms: int, rest_ms: int, grace_ms: int) -> None:
+        group.timer.action = partial(
+            self._end_initial_delay, group, delay_ms=delay_ms, rest_ms=rest_ms, grace_ms=grace_ms
+        )
         self._timers.schedule(group.timer, delay_ms=delay_ms)
 
-    def _end_initial_delay(self, group: Group, *, delay_ms: int, rest_ms: int) -> Outcome:
+    def _end_initial_delay(self, group: Group, *, delay_ms: int, rest_ms: int, grace_ms: int) -> Outcome:
         if group.is_member_added and rest_ms:
             group.is_member_added = False
             next_delay_ms = min(self._settings().initial_rebalance_delay_ms, rest_ms)
-            self._wait_initially(group, delay_ms=next_delay_ms, rest_ms=max(rest_ms - delay_ms, 0))
+            rest_ms = max(rest_ms - delay_ms, 0)
+            self._wait_initially(group, delay_ms=next_delay_ms, rest_ms=rest_ms, grace_ms=grace_ms)
+            return NOTHING
+        if group.pending and grace_ms > 0:
+            grace_ms -= _PENDING_STEP_MS
+            self._wait_initially(group, delay_ms=_PENDING_STEP_MS, rest_ms=rest_ms, grace_ms=grace_ms)
             return NOTHING
         return self._end_joins(group)
 

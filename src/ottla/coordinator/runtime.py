@@ -13,12 +13,13 @@ from typing import Final, NamedTuple, TypeAlias
 from ottla.coordinator.hosted_shard import HostedShard, HostPorts, HostTimers, WheelTimers
 from ottla.coordinator.loading import Loaded, Loading
 from ottla.coordinator.partition_log import PartitionLog
-from ottla.coordinator.ports import Outcome, ShardTimers
+from ottla.coordinator.ports import Appendable, ShardTimers
 from ottla.coordinator.rewriting import Rewriting
 from ottla.coordinator.shard import GroupShard
 from ottla.core.clock import Background, Clock
 from ottla.core.cluster import OFFSETS_TOPIC
 from ottla.core.errors import ErrorCode
+from ottla.core.types import TimestampMs
 
 # A partition is rewritten when its log is larger than this, and than so many times what is in force of it.
 REWRITE_ABOVE_BYTES: Final = 4 * 1024 * 1024
@@ -63,6 +64,7 @@ class GroupCoordinator:
     def __init__(self, ports: CoordinatorPorts, settings: CoordinatorSettings) -> None:
         self._ports = ports
         self._settings = settings
+        self.clock = ports.clock
         self._host_ports = HostPorts(
             ports.clock, ports.timers, commit_timeout_ms=settings.commit_timeout_ms, codec=settings.codec
         )
@@ -109,7 +111,7 @@ class GroupCoordinator:
         """Those that are served now."""
         return self._hosts.keys()
 
-    def execute(self, shard: GroupShard, outcome: Outcome) -> None:
+    def execute(self, shard: GroupShard, outcome: Appendable) -> None:
         """Make an outcome of one of `shards()` real; `on_done` is called before this returns if nothing must wait."""
         host = self._hosts.get(shard)
         if host is not None:
@@ -117,13 +119,12 @@ class GroupCoordinator:
         elif outcome.on_done is not None:
             outcome.on_done(_NOT_COORDINATOR)
 
-    def execute_soon(self, shard: GroupShard, outcome: Outcome) -> None:
+    def execute_soon(self, shard: GroupShard, outcome: Appendable, now_ms: TimestampMs) -> None:
         """As `execute`, for outcomes that need no replay and may come in a flood: those of one turn share a batch.
 
         The first of each millisecond is executed at once, so that whoever is alone does not wait for others.
         """
         host = self._hosts.get(shard)
-        now_ms = self._ports.clock()
         if host is None or now_ms != self._last_soon_ms or not outcome.records:
             self._last_soon_ms = now_ms
             self.execute(shard, outcome)

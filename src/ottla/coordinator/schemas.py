@@ -43,6 +43,7 @@ _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _KEY_HEAD = Struct(">hh")  # version, length of the group id
 _VALUE_HEAD = Struct(">hqih")  # version 3: version, offset, leader epoch, length of the metadata
+_PLAIN_VALUE = Struct(">hqihq")  # version 3 with its tail, where there is no metadata
 _VALUE_HEAD_WITHOUT_EPOCH = Struct(">hqh")
 _VALUE_TAIL = Struct(">q")  # commit timestamp
 _VALUE_TAIL_WITH_EXPIRY = Struct(">qq")
@@ -53,6 +54,7 @@ _pack_partition = _INT32.pack
 _pack_key_head = _KEY_HEAD.pack
 _pack_value_head = _VALUE_HEAD.pack
 _pack_value_tail = _VALUE_TAIL.pack
+_pack_plain_value = _PLAIN_VALUE.pack
 
 
 class DamagedRecord(Exception):
@@ -127,6 +129,11 @@ def encode_offset_value(value: OffsetValue) -> bytes:
     # As in Kafka, a commit with its own expiry loses its leader epoch: no version has both.
     head = _VALUE_HEAD_WITHOUT_EPOCH.pack(_OFFSET_VALUE_VERSION_WITH_EXPIRY, offset, len(metadata))
     return head + metadata + _VALUE_TAIL_WITH_EXPIRY.pack(commit_timestamp_ms, expire_timestamp_ms)
+
+
+def encode_plain_offset_value(offset: Offset, leader_epoch: LeaderEpoch, commit_timestamp_ms: TimestampMs) -> bytes:
+    """As `encode_offset_value`, without metadata and without an expiry."""
+    return _pack_plain_value(_OFFSET_VALUE_VERSION, offset, leader_epoch, 0, commit_timestamp_ms)
 
 
 def encode_group_key(key: GroupKey) -> bytes:

@@ -74,6 +74,10 @@ class Peer(Protocol):
     client_software: str
     produce_head_end: int
 
+    # Set by a handler whose answer may as well come some milliseconds later: with nothing but such requests for a
+    # while, the connection is looked at less eagerly.
+    is_patient: bool
+
 
 # (frame without its size, peer) -> the answer; None sends nothing. The frame is writable and valid only during the
 # call: whoever keeps bytes of it copies them. Raising ProtocolViolation closes the connection.

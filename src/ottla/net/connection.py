@@ -22,6 +22,7 @@ _BODY_SIP_MAX_BYTES = 1024 * 1024
 _QUEUED_MAX_BYTES = 4 * 1024 * 1024
 _QUEUED_MAX_PARTS = 1024
 _UNANSWERED_MAX = 1024
+_PATIENT_TURNS = 3  # in a row, then the connection is quiet
 _LARGE_ANSWER_BYTES = 256 * 1024  # ends the turn: what it fills is looked at before the next frame starts
 
 # Why no frame is started, as bits.
@@ -42,12 +43,14 @@ class Connection:
         "_held",
         "_input",
         "_is_authenticated",
+        "_is_quiet",
         "_is_reading",
         "_is_scheduled",
         "_is_watched",
         "_max_frame_bytes",
         "_order",
         "_outbox",
+        "_patient_turns",
         "_pause",
         "_socket",
         "__weakref__",
@@ -55,6 +58,7 @@ class Connection:
         "client_software",
         "fd",
         "is_closed",
+        "is_patient",
         "last_active_tick",
         "listener_name",
         "produce_head_end",
@@ -76,6 +80,7 @@ class Connection:
         self.listener_name = listener_name
         self.client_software = ""
         self.produce_head_end = 0
+        self.is_patient = False
         self.is_authenticated = is_authenticated
         self.is_closed = False
         self.last_active_tick = environment.tick
@@ -88,6 +93,8 @@ class Connection:
         self._is_reading = True
         self._is_scheduled = False
         self._is_watched = False
+        self._is_quiet = False  # looked after by `environment.quiet` instead of the loop
+        self._patient_turns = 0  # in a row
 
         self._input = UnfinishedInput(environment)
         environment.loop.add_reader(self.fd, self._on_readable)
@@ -113,6 +120,30 @@ class Connection:
             return
         environment = self._environment
         self.last_active_tick = environment.tick
+        unfinished = self._input
+        if unfinished.frame is not None or unfinished.carry:
+            self._read_on()
+            return
+        target = environment.tight_sip if environment.budget.is_tight else environment.sip
+        count = self._receive_into(target)
+        if not count:
+            return
+        unfinished.started_tick = environment.tick
+        scratch = environment.scratch
+        size = count - 4
+        if 0 < size <= self._max_frame_bytes and _unpack_size(scratch)[0] == size:
+            self._start_only_frame(scratch[4:count])  # nearly always
+            return
+        ready: list[Part] = []
+        self._start_frames(scratch, count, ready)
+        if count == len(target) and unfinished.frame is not None:
+            # More is surely there; going round the loop for it would cost more than reading it.
+            self._receive_body(ready)
+        self._end_turn(ready)
+
+    def _read_on(self) -> None:
+        """What was read before is not a whole frame: the rest of it comes now."""
+        environment = self._environment
         ready: list[Part] = []
         unfinished = self._input
         if unfinished.frame is not None:
@@ -121,18 +152,14 @@ class Connection:
             target = environment.tight_sip if environment.budget.is_tight else environment.sip
             carry = unfinished.carry
             start = len(carry)
-            if start:
-                environment.scratch[:start] = carry
-                target = environment.scratch[start : start + len(target)]
-            else:
-                unfinished.started_tick = environment.tick
+            environment.scratch[:start] = carry
+            target = environment.scratch[start : start + len(target)]
             count = self._receive_into(target)
             if not count:
                 return
             unfinished.carry = b""
             self._start_frames(environment.scratch, start + count, ready)
             if count == len(target) and unfinished.frame is not None:
-                # More is surely there; going round the loop for it would cost more than reading it.
                 self._receive_body(ready)
         self._end_turn(ready)
 
@@ -207,13 +234,44 @@ class Connection:
         elif self._closing_reason is None:
             self._keep_backlog(self._environment.scratch[:behind_bytes])
 
+    def _start_only_frame(self, frame: memoryview) -> None:
+        """A turn that is one whole frame and nothing else, in the fewest steps."""
+        environment = self._environment
+        environment.metrics.frames += 1
+        try:
+            answer = environment.handler(frame, self)
+        except Exception as error:  # noqa: BLE001  (see `_end_for`)
+            self._end_for(error)
+            self._end_turn([])
+            return
+        if self._is_quiet and self.is_patient and type(answer) is bytes:
+            self.is_patient = False
+            environment.quiet.answers.append((self, answer))
+            return
+        order = self._order
+        if type(answer) is bytes and not order.entries and not self.is_closed:
+            outbox = self._outbox
+            outbox.send_one(answer)
+            if outbox.parts or self._pause:
+                self._end_turn([])
+            elif self.is_patient:
+                self._on_patient_turn()
+            elif self._patient_turns:
+                self._patient_turns = 0
+            return
+        ready: list[Part] = []
+        if not self._place_answer(answer, ready) and len(order.entries) == 1 and not ready:
+            self._patient_turns = 0
+            return  # it is held, and there is nothing to send
+        self._end_turn(ready)
+
     def _start_frames(self, view: memoryview, end: int, ready: list[Part]) -> None:
         """Start the complete frames of view[:end], as many as a turn may have, and keep the rest."""
         position = 0
         frames_left = _FRAMES_PER_TURN_MAX
         handle = self._environment.handler
         metrics = self._environment.metrics
-        order = self._order
+        waiting = self._order.entries
         while end - position >= 4:
             size = _unpack_size(view, position)[0]
             if not 0 < size <= self._max_frame_bytes:
@@ -237,7 +295,7 @@ class Connection:
             except Exception as error:  # noqa: BLE001  (see `_end_for`)
                 self._end_for(error)
                 return
-            if type(answer) is bytes and len(answer) < _LARGE_ANSWER_BYTES and not order:
+            if type(answer) is bytes and len(answer) < _LARGE_ANSWER_BYTES and not waiting:
                 ready.append(answer)  # nearly always
             elif not self._place_answer(answer, ready):
                 if position < end and not self.is_closed and self._closing_reason is None:
@@ -279,16 +337,16 @@ class Connection:
         if isinstance(answer, Deferred):
             if not answer.is_complete:
                 answer.on_complete = self._on_deferred_complete
-                order.append(answer)
+                order.entries.append(answer)
                 if answer.holds:
                     self._held = answer
                     self._pause |= _HELD
                     return False
-                return len(order) < _UNANSWERED_MAX
+                return len(order.entries) < _UNANSWERED_MAX
             if answer.answer is None:
                 return True
             answer = answer.answer
-        if order:
+        if order.entries:
             order.append(answer)
             return order.queued_bytes < _LARGE_ANSWER_BYTES
         if isinstance(answer, list):
@@ -334,12 +392,21 @@ class Connection:
         self._is_scheduled = False
         if self.is_closed:
             return
-        ready: list[Part] = []
         order = self._order
-        if order:
-            order.release(ready)
-        self._maybe_leave_output_full()
         unfinished = self._input
+        if self._is_reading and not self._pause and unfinished.backlog is None and self._closing_reason is None:
+            answer = order.take_only()
+            if answer is not None:
+                # Nearly always: a request held the connection, and its answer is all there is to do.
+                self._outbox.send_one(answer)
+                if self._outbox.parts:
+                    self._end_turn([])
+                return
+        ready: list[Part] = []
+        if order.entries:
+            order.release(ready)
+        if self._pause:
+            self._maybe_leave_output_full()
         if not self._pause and self._closing_reason is None:
             backlog = unfinished.backlog
             if backlog is not None:
@@ -356,8 +423,10 @@ class Connection:
     def _end_turn(self, ready: list[Part]) -> None:
         if self.is_closed:
             return
+        self._patient_turns = 0
+        self.is_patient = False
         order = self._order
-        if order:
+        if order.entries:
             order.release(ready)
         outbox = self._outbox
         if ready:
@@ -366,16 +435,45 @@ class Connection:
                 return
         if self._closing_reason is not None:
             self.close(self._closing_reason)
-        elif outbox.is_empty and not order and not self._pause:
+        elif not (outbox.parts or order.entries or self._pause):
             return  # nearly always
         elif (
             outbox.queued_bytes + order.queued_bytes > _QUEUED_MAX_BYTES
-            or len(outbox) > _QUEUED_MAX_PARTS
-            or len(order) >= _UNANSWERED_MAX
+            or len(outbox.parts) > _QUEUED_MAX_PARTS
+            or len(order.entries) >= _UNANSWERED_MAX
         ):
             self._pause |= _OUTPUT_FULL
-        elif self._pause & _DRAINING and not order and not outbox:
+        elif self._pause & _DRAINING and not order.entries and not outbox.parts:
             self.close("stopped")
+
+    def _on_patient_turn(self) -> None:
+        """After some of them in a row the connection is quiet, until there is a turn of another kind."""
+        if self.is_closed:
+            return  # by the answer, which found the peer gone
+        self.is_patient = False
+        self._patient_turns += 1
+        if self._patient_turns == _PATIENT_TURNS and self._environment.quiet.add(self):
+            self._is_quiet = True
+            self._environment.loop.remove_reader(self.fd)
+
+    def on_quiet_readable(self) -> None:
+        """As `_on_readable`, from those who look after quiet connections, and who send a patient request's answer."""
+        self._on_readable()
+        if not self._patient_turns and not self.is_closed:
+            self._end_quiet()
+
+    def send_quietly(self, answer: bytes) -> None:
+        """The answer of the turn before; there is nothing else to send."""
+        outbox = self._outbox
+        outbox.send_one(answer)
+        if outbox.parts:
+            self._end_turn([])
+            self._end_quiet()
+
+    def _end_quiet(self) -> None:
+        self._is_quiet = False
+        self._environment.quiet.remove(self)
+        self._environment.loop.add_reader(self.fd, self._on_readable)
 
     def _on_deferred_complete(self, deferred: Deferred) -> None:
         deferred.on_complete = None
@@ -384,12 +482,16 @@ class Connection:
         if self._held is deferred:
             self._held = None
             self._pause &= ~_HELD
-        self._order.on_complete(deferred)
-        if deferred.failure is not None:
+        answer = deferred.answer
+        if answer is not None:
+            self._order.queued_bytes += len(answer) if type(answer) is bytes else bytes_in_memory(answer)
+        elif deferred.failure is not None:
             self._end_for(deferred.failure)
         # Not sent here: the caller may be the handler of another connection in the middle of its turn, and often
         # completes several answers of this one.
-        self._schedule()
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._environment.schedule(self)
 
     def on_output_drained(self) -> None:
         if self._pause & (_OUTPUT_FULL | _DRAINING):
@@ -453,7 +555,9 @@ class Connection:
             return
         self.is_closed = True
         environment = self._environment
-        if self._is_reading:
+        if self._is_quiet:
+            environment.quiet.remove(self)
+        elif self._is_reading:
             environment.loop.remove_reader(self.fd)
         self._outbox.close()
         self._socket.close()

@@ -14,6 +14,7 @@ from ottla.net.limits import NetworkLimits
 from ottla.net.memory_budget import MemoryBudget
 from ottla.net.metrics import NetworkMetrics
 from ottla.net.page_cache import PageCacheProbe
+from ottla.net.quiet import QuietConnections
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -50,6 +51,7 @@ class Environment:
         "metrics",
         "page_cache",
         "pool",
+        "quiet",
         "scratch",
         "sip",
         "tick",
@@ -75,6 +77,7 @@ class Environment:
         self.pool = BufferPool()
         self.budget = MemoryBudget(limits.in_flight_max_bytes)
         self.page_cache = PageCacheProbe()
+        self.quiet = QuietConnections(loop)
         self.scratch = memoryview(bytearray(SIP_BYTES + CARRY_FRAME_MAX_BYTES))
         self.sip = self.scratch[:SIP_BYTES]
         self.tight_sip = self.scratch[:TIGHT_SIP_BYTES]

@@ -15,28 +15,36 @@ _Parts: TypeAlias = list[Buffer | FileSlice]
 class AnswerOrder:
     """Owned by its connection; the first entry, when there is one, is or was a Deferred."""
 
-    __slots__ = ("_entries", "queued_bytes")
+    __slots__ = ("entries", "queued_bytes")
 
     def __init__(self) -> None:
-        self._entries: list[Deferred | Answer] = []
+        self.entries: list[Deferred | Answer] = []  # for its length only; a call of `__len__` takes many times as long
         self.queued_bytes = 0  # of answers that are known and wait for an earlier one
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def append(self, entry: Deferred | Answer) -> None:
-        self._entries.append(entry)
+        self.entries.append(entry)
         if not isinstance(entry, Deferred):
             self.queued_bytes += bytes_in_memory(entry)
 
-    def on_complete(self, deferred: Deferred) -> None:
-        """A deferred answer is known now."""
-        if deferred.answer is not None:
-            self.queued_bytes += bytes_in_memory(deferred.answer)
+    def take_only(self) -> bytes | None:
+        """The answer of the only entry, if that is known and a single buffer."""
+        entries = self.entries
+        if len(entries) != 1:
+            return None
+        entry = entries[0]
+        answer = entry.answer if isinstance(entry, Deferred) else None
+        if type(answer) is not bytes:
+            return None
+        entries.clear()
+        self.queued_bytes = 0
+        return answer
 
     def release(self, ready: _Parts) -> None:
         """Move the answers up to the first unknown one to `ready`."""
-        entries = self._entries
+        entries = self.entries
         count = 0
         for entry in entries:
             if isinstance(entry, Deferred):
@@ -58,8 +66,8 @@ class AnswerOrder:
 
     def close(self) -> list[Deferred]:
         """Forget everything; those that are still unknown."""
-        entries = self._entries
-        self._entries = []
+        entries = self.entries
+        self.entries = []
         self.queued_bytes = 0
         return [entry for entry in entries if isinstance(entry, Deferred) and not entry.is_complete]
 

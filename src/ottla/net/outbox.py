@@ -46,10 +46,10 @@ class Outbox:
         "_fd",
         "_is_reading_cold",
         "_owner",
-        "_parts",
         "_socket",
         "is_stuck",
         "last_progress_tick",
+        "parts",
         "queued_bytes",
     )
 
@@ -58,7 +58,7 @@ class Outbox:
         self._socket = sock
         self._fd = sock.fileno()
         self._owner: OutboxOwner | None = owner
-        self._parts: list[Part] = []
+        self.parts: list[Part] = []  # for others its length only; a call of `__len__` takes many times as long
         self._cached_until = -1  # position in the file of the first part up to which it is known to be cached
         self._is_reading_cold = False
         self.is_stuck = False  # waits for the socket to take more
@@ -66,52 +66,50 @@ class Outbox:
         self.queued_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._parts)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._parts
+        return len(self.parts)
 
     def send(self, parts: list[Part]) -> None:
         """Send the parts after all that is queued; what the socket doesn't take now is sent when it does."""
-        is_one = len(parts) == 1 and type(parts[0]) is bytes  # nearly always
-        if not self._parts and (is_one or FileSlice not in map(type, parts)):
-            data: Buffer
-            if len(parts) == 1:
-                data = parts[0]  # type: ignore[assignment]  # no slice among them, as just seen
-            elif sum(map(len, parts)) <= _GATHER_MAX_BYTES:
-                data = b"".join(parts)  # type: ignore[arg-type]  # no slice among them, as just seen
-            else:
-                self._enqueue(parts)
+        first = parts[0]
+        if len(parts) == 1 and not isinstance(first, FileSlice):  # nearly always
+            self.send_one(first)
+        elif self.parts or FileSlice in map(type, parts) or sum(map(len, parts)) > _GATHER_MAX_BYTES:
+            self._enqueue(parts)
+            if not self.is_stuck and not self._is_reading_cold:
                 self._write()
-                return
-            try:
-                sent = self._socket.send(data)
-            except BlockingIOError:
-                sent = 0
-            except OSError:
-                self._break("connection reset")
-                return
-            self._environment.metrics.bytes_out += sent
-            if sent != len(data):
-                self._enqueue([memoryview(data)[sent:]])
-                self._wait_for_socket()
+        else:
+            self.send_one(b"".join(parts))  # type: ignore[arg-type]  # no slice among them, as just seen
+
+    def send_one(self, data: Buffer) -> None:
+        """As `send`, for a single buffer."""
+        if self.parts:
+            self._enqueue([data])
+            if not self.is_stuck and not self._is_reading_cold:
+                self._write()
             return
-        self._enqueue(parts)
-        if not self.is_stuck and not self._is_reading_cold:
-            self._write()
+        try:
+            sent = self._socket.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._break("connection reset")
+            return
+        self._environment.metrics.bytes_out += sent
+        if sent != len(data):
+            self._enqueue([memoryview(data)[sent:]])
+            self._wait_for_socket()
 
     def close(self) -> None:
         """Drop what is queued, and the references that hold the connection in memory."""
         if self.is_stuck:
             self.is_stuck = False
             self._environment.loop.remove_writer(self._fd)
-        self._parts = []
+        self.parts = []
         self.queued_bytes = 0
         self._owner = None
 
     def _enqueue(self, parts: Sequence[Part]) -> None:
-        self._parts.extend(parts)
+        self.parts.extend(parts)
         self.queued_bytes += sum(0 if isinstance(part, FileSlice) else len(part) for part in parts)
 
     def _on_writable(self) -> None:
@@ -120,11 +118,11 @@ class Outbox:
     def _write(self) -> None:
         turn_bytes = 0
         try:
-            while self._parts:
+            while self.parts:
                 if turn_bytes >= _TURN_MAX_BYTES:
                     self._wait_for_socket()
                     return
-                first = self._parts[0]
+                first = self.parts[0]
                 if isinstance(first, FileSlice) and _goes_by_sendfile(first):
                     sent = self._send_file(first)
                 else:
@@ -166,17 +164,17 @@ class Outbox:
         if sent == 0:
             raise TruncatedSliceError(f"0 of {length} bytes at {position}")
         if sent == length:
-            del self._parts[0]
+            del self.parts[0]
             self._cached_until = -1
         else:
-            self._parts[0] = rest = FileSlice(file, position + sent, length - sent)
+            self.parts[0] = rest = FileSlice(file, position + sent, length - sent)
             if not _goes_by_sendfile(rest):
                 self._cached_until = -1
         return sent
 
     def _send_gathered(self) -> int:
         """Send the buffers and small slices at the front together; the bytes sent, or -1 as `_send_file`."""
-        parts = self._parts
+        parts = self.parts
         batch: list[Buffer] = []
         total = 0
         flags = 0
@@ -213,7 +211,7 @@ class Outbox:
         return sent
 
     def _drop_sent(self, sent: int) -> None:
-        parts = self._parts
+        parts = self.parts
         done = 0
         for part in parts:
             assert not isinstance(part, FileSlice)
@@ -263,7 +261,7 @@ class Outbox:
             self._break("file truncated under an answer")
             return
         if data is not None:
-            self._parts[0] = data
+            self.parts[0] = data
             self.queued_bytes += len(data)
         else:
             # Not probed again: under memory pressure the pages may be gone already, and the peer would wait for ever.

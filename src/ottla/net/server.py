@@ -63,6 +63,11 @@ class Server:
         return self._environment.pool.retained_bytes
 
     @property
+    def quiet_connections(self) -> int:
+        """Connections of which only requests come that may wait a moment."""
+        return len(self._environment.quiet)
+
+    @property
     def listeners(self) -> tuple[Listener, ...]:
         """The listeners as bound: with the ports that the kernel chose."""
         return tuple(acceptor.listener for acceptor in self._acceptors)

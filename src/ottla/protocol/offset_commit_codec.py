@@ -25,9 +25,11 @@ _PARTITION_BYTES = _PARTITION.size
 _unpack_partition = _PARTITION.unpack_from
 # After the index of the only partition: offset, leader epoch, no metadata, and the tags of partition, topic, request.
 _SINGLE_OFFSET = Struct(">qi")
-_OFFSET_BYTES = _SINGLE_OFFSET.size
-_NO_METADATA_ENDS = (b"\1\0\0\0", b"\0\0\0\0")
-_SINGLE_TAIL_BYTES = _OFFSET_BYTES + 4
+SINGLE_ENDS: Final = (b"\1\0\0\0", b"\0\0\0\0")
+SINGLE_TAIL_BYTES: Final = _SINGLE_OFFSET.size + len(SINGLE_ENDS[0])
+# What lies before is the same in all commits of a member that has one partition and no metadata. Whether a request is
+# one of those, its end and who has read the same bytes before can tell.
+SINGLE_HEAD: Final = slice(HEAD_POSITION, -SINGLE_TAIL_BYTES)
 unpack_single_offset = _SINGLE_OFFSET.unpack_from
 
 _pack_head = Struct(">iibi").pack  # size, correlation id, no tags, throttle time
@@ -87,19 +89,9 @@ def read_topics(frame: memoryview, position: int) -> CommitTopics | None:
     return topics
 
 
-def end_of_single_head(frame: memoryview) -> int:
-    """Where the offset is, if this is a commit of one partition without metadata; 0 if its end tells that it isn't.
-
-    What lies before is the same in all such commits of a member. Whether it is of that shape at all, only who has read
-    the same bytes before can tell.
-    """
-    position = len(frame) - _SINGLE_TAIL_BYTES
-    return position if frame[position + _OFFSET_BYTES :] in _NO_METADATA_ENDS else 0
-
-
-def end_of_single_partition(head_end: int, topic: str) -> int:
-    """Where the offset of the only partition of the only topic is, in the usual shape."""
-    return head_end + 1 + 1 + len(topic.encode()) + 1 + 4  # topics, name, partitions, index
+def end_of_single(head_end: int, topic: str) -> int:
+    """How long a request is that has one partition of this topic and no metadata, in the usual shape."""
+    return head_end + 1 + 1 + len(topic.encode()) + 1 + 4 + SINGLE_TAIL_BYTES  # topics, name, partitions, index
 
 
 def pack_response(correlation_id: int, results: CommitResults) -> bytes:

@@ -39,6 +39,7 @@ class HeartbeatHandler:
             return self._decode(frame, version, correlation_id)
         member = known.member
         member.session_ends_ms = known.session_clock() + member.session_timeout_ms
+        peer.is_patient = True
         fine = self._fine[version]
         return _pack_head(len(fine) + 4, correlation_id) + fine
 

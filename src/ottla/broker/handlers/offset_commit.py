@@ -11,6 +11,7 @@ from struct import Struct
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.coordinator.group import Group
 from ottla.coordinator.member import Member
+from ottla.coordinator.offsets import CommitOfOne
 from ottla.coordinator.runtime import GroupCoordinator
 from ottla.coordinator.schemas import OffsetKey, encode_offset_key
 from ottla.coordinator.shard import GroupShard
@@ -27,10 +28,13 @@ from ottla.protocol.messages.offset_commit import (
 )
 from ottla.protocol.offset_commit_codec import (
     HEAD_POSITION,
+    SINGLE_ENDS,
+    SINGLE_HEAD,
+    SINGLE_TAIL_BYTES,
     CommitResults,
+    CommitTopics,
     end_of_head,
-    end_of_single_head,
-    end_of_single_partition,
+    end_of_single,
     pack_response,
     read_topics,
     unpack_single_offset,
@@ -40,6 +44,7 @@ FIRST_SERVED_VERSION = 2
 LAST_SERVED_VERSION = 9
 
 _HEAD_BYTES_MAX = 512
+_SINGLE_BYTES_MAX = 512
 _KNOWN_MAX = 20_000  # some MB; then all are forgotten and learnt again
 _FAST_SINCE = offset_commit_codec.FIRST_VERSION
 _NONE = ErrorCode.NONE
@@ -56,48 +61,46 @@ class OffsetCommitHandler:
 
     def handle_frame(self, frame: memoryview, version: int, correlation_id: int, peer: Peer) -> Answer | Deferred:
         if version >= _FAST_SINCE:
-            offset_at = end_of_single_head(frame)
-            if offset_at > 0:
-                single = self._known_singles.get(bytes(frame[HEAD_POSITION:offset_at]))
-                if single is not None and single.group.mark == single.mark:
+            if len(frame) <= _SINGLE_BYTES_MAX:
+                request = bytes(frame)
+                single = self._known_singles.get(request[SINGLE_HEAD])
+                if single is not None and single.group.mark == single.mark and request.endswith(SINGLE_ENDS):
                     _, topic, index = single.key
                     image = self._cache.topics.get(topic)
                     if image is not None and index in image.partitions:
-                        return self._commit_single(single, frame, offset_at, correlation_id)
+                        return self._commit_single(single, request, correlation_id)
             head_end = end_of_head(frame)
             known = self._known.get(bytes(frame[HEAD_POSITION:head_end]))
             if known is not None and known.group.mark == known.mark:
                 topics = read_topics(frame, head_end)
                 if topics is not None:
-                    member = known.member
-                    shard = known.shard
-                    if member is not None:
-                        member.session_ends_ms = shard.groups.session_clock() + member.session_timeout_ms
-                    place = _Place(version, correlation_id, is_fast=True)
-                    self._coordinator.execute_soon(
-                        shard,
-                        shard.offsets.commit_topics(
-                            known.group.group_id, topics, partitions_of=self._partitions_of, answer=place.put
-                        ),
-                    )
-                    return place.result()
+                    self._maybe_learn_single(known, topics, frame, head_end)
+                    return self._commit_topics(known, topics, version, correlation_id)
         return self._decode(frame, version, correlation_id)
 
-    def _commit_single(
-        self, known: "_KnownSingle", frame: memoryview, offset_at: int, correlation_id: int
+    def _commit_single(self, known: "_KnownSingle", request: bytes, correlation_id: int) -> Answer | Deferred:
+        coordinator = self._coordinator
+        member = known.member
+        if member is not None:
+            member.session_ends_ms = known.session_clock() + member.session_timeout_ms
+        now_ms = coordinator.clock()
+        offset, leader_epoch = unpack_single_offset(request, len(request) - SINGLE_TAIL_BYTES)
+        commit = CommitOfOne(known.shard.offsets, known, correlation_id, offset, leader_epoch, now_ms)
+        coordinator.execute_soon(known.shard, commit, now_ms)
+        return commit
+
+    def _commit_topics(
+        self, known: "_Known", topics: CommitTopics, version: int, correlation_id: int
     ) -> Answer | Deferred:
         shard = known.shard
         member = known.member
         if member is not None:
-            member.session_ends_ms = shard.groups.session_clock() + member.session_timeout_ms
-        offset, leader_epoch = unpack_single_offset(frame, offset_at)
-        place = _SinglePlace(known, correlation_id)
-        self._coordinator.execute_soon(
-            shard,
-            shard.offsets.commit_one(
-                known.key, known.encoded_key, offset=offset, leader_epoch=leader_epoch, answer=place.put
-            ),
+            member.session_ends_ms = known.session_clock() + member.session_timeout_ms
+        place = _Place(version, correlation_id, is_fast=True)
+        outcome = shard.offsets.commit_topics(
+            known.group.group_id, topics, partitions_of=self._partitions_of, answer=place.put
         )
+        self._coordinator.execute_soon(shard, outcome, self._coordinator.clock())
         return place.result()
 
     def _decode(self, frame: memoryview, version: int, correlation_id: int) -> Answer | Deferred:
@@ -133,81 +136,52 @@ class OffsetCommitHandler:
                 self._known.clear()
             # Without a member it is a consumer that assigns itself, which may commit as long as the group is empty.
             member = group.members.get(request.member_id)
-            known = self._known[bytes(frame[HEAD_POSITION:head_end])] = _Known(shard, group, member)
-            self._maybe_learn_single(known, request, frame, head_end)
+            self._known[bytes(frame[HEAD_POSITION:head_end])] = _Known(shard, group, member)
 
-    def _maybe_learn_single(
-        self, known: "_Known", request: OffsetCommitRequest, frame: memoryview, head_end: int
-    ) -> None:
-        if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+    def _maybe_learn_single(self, known: "_Known", topics: CommitTopics, frame: memoryview, head_end: int) -> None:
+        if len(topics) != 1 or len(topics[0][1]) != 1 or len(frame) > _SINGLE_BYTES_MAX:
             return
-        topic = request.topics[0]
-        partition = topic.partitions[0]
-        offset_at = end_of_single_head(frame)
+        topic, partitions = topics[0]
+        request = bytes(frame)
         # The offset must be where it is looked for: unknown tags at the end could look as the end of the usual shape.
-        if not 0 < offset_at <= _HEAD_BYTES_MAX or offset_at != end_of_single_partition(head_end, topic.name):
+        if not request.endswith(SINGLE_ENDS) or len(request) != end_of_single(head_end, topic):
             return
-        key = OffsetKey(request.group_id, topic.name, partition.partition_index)
-        head = bytes(frame[HEAD_POSITION:offset_at])
         if len(self._known_singles) >= _KNOWN_MAX:
             self._known_singles.clear()
-        self._known_singles[head] = _KnownSingle(known, key)
+        key = OffsetKey(known.group.group_id, topic, partitions[0][0])
+        self._known_singles[request[SINGLE_HEAD]] = _KnownSingle(known, key)
 
 
 class _Known:
     """Who commits; the group's mark tells whether it still may."""
 
-    __slots__ = ("group", "mark", "member", "shard")
+    __slots__ = ("group", "mark", "member", "session_clock", "shard")
 
     def __init__(self, shard: GroupShard, group: Group, member: Member | None) -> None:
         self.shard = shard
         self.group = group
         self.mark = group.mark
         self.member = member
+        self.session_clock = shard.groups.session_clock
 
 
 class _KnownSingle(_Known):
     """A member and the only partition that it commits."""
 
-    __slots__ = ("encoded_key", "fine", "key")
+    __slots__ = ("_fine", "_fine_bytes", "encoded_key", "key")
 
     def __init__(self, known: _Known, key: OffsetKey) -> None:
         super().__init__(known.shard, known.group, known.member)
         self.key = key
         self.encoded_key = encode_offset_key(key)
-        self.fine = self.pack_response(0, _NONE)[HEAD_POSITION:]  # what follows the correlation id where all is well
+        # What follows the correlation id where all is well, and the size of such an answer.
+        self._fine = pack_response(0, [(key.topic, [(key.partition, _NONE)])])[HEAD_POSITION:]
+        self._fine_bytes = len(self._fine) + 4
 
-    def pack_response(self, correlation_id: int, error_code: int) -> bytes:
+    def pack_answer(self, correlation_id: int, error_code: ErrorCode) -> bytes:
+        if not error_code:
+            return _pack_answer_head(self._fine_bytes, correlation_id) + self._fine
         return pack_response(correlation_id, [(self.key.topic, [(self.key.partition, error_code)])])
-
-
-class _SinglePlace:
-    """As `_Place`, for the result of one partition."""
-
-    __slots__ = ("_answer", "_correlation_id", "_deferred", "_known")
-
-    def __init__(self, known: _KnownSingle, correlation_id: int) -> None:
-        self._known = known
-        self._correlation_id = correlation_id
-        self._answer: bytes | None = None
-        self._deferred: Deferred | None = None
-
-    def put(self, error_code: ErrorCode) -> None:
-        if error_code == _NONE:
-            fine = self._known.fine
-            answer = _pack_answer_head(len(fine) + 4, self._correlation_id) + fine
-        else:
-            answer = self._known.pack_response(self._correlation_id, error_code)
-        if self._deferred is None:
-            self._answer = answer
-        else:
-            self._deferred.complete(answer)
-
-    def result(self) -> Answer | Deferred:
-        if self._answer is not None:
-            return self._answer
-        self._deferred = Deferred(holds=True)
-        return self._deferred
 
 
 class _Place:
