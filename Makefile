@@ -39,7 +39,7 @@ $(STAMP): pyproject.toml hatch_build.py $(wildcard src/ottla/records/_kernel*.[c
 		"$$chosen" -m venv --clear "$(VENV)"; \
 	fi; \
 	echo "installing into $(VENV)" >&2; \
-	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[test,dev,columns]'; \
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[test,dev,pipeline,cassandra]'; \
 	"$(BIN)/python" -c 'from ottla.records.kernel import IS_COMPILED; exit(not IS_COMPILED)' || \
 		echo "without the C kernel, for want of a C compiler or of Python.h: slower, else the same" >&2; \
 	printf '%s' '$(CURDIR)' > "$(STAMP)"
@@ -94,11 +94,17 @@ interop-smoke: $(STAMP) ## the ten-minute part of it; needs Maven
 	$(BIN)/python -m pytest interop -m smoke $(ARGS)
 
 # SEED=... repeats a run; ROUNDS=... makes it longer.
-fuzz-kernel: ## damaged input for the C kernel under sanitizers; needs gcc or clang
+fuzz-kernel: $(STAMP) ## damaged input and strange calls for the C kernel under sanitizers; needs gcc
 	@mkdir -p build
 	$(CC) -g -O1 -std=c11 -fsanitize=address,undefined -fno-sanitize-recover=all \
 		-Isrc/ottla/records tests/records/kernel_fuzz.c -o build/kernel_fuzz
 	build/kernel_fuzz $(or $(ROUNDS),1000000) $(or $(SEED),$(shell date +%s))
+	$(CC) -g -O1 -std=c11 -fsanitize=address,undefined -fno-sanitize-recover=all -fPIC -shared \
+		-I$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["include"])') \
+		src/ottla/records/_kernel.c -o build/_kernel.abi3.so
+	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
+		$(BIN)/python tests/records/kernel_objects_fuzz.py build/_kernel.abi3.so \
+		$$(( $(or $(ROUNDS),1000000) / 20 )) $(or $(SEED),$(shell date +%s))
 
 wheel: $(STAMP) ## dist/*.whl
 	$(BIN)/python -m build --wheel

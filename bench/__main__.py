@@ -18,9 +18,13 @@ from bench.loader import LoaderMissingError, compiled_loader
 from bench.model import OURS, THEIRS, Case, Metric, Row
 from bench.own_cases import own_cases
 from bench.peers import Peer
+from bench.pipeline_cases import pipeline_cases
 from bench.process_cases import CleanStart, Start, Sustained
+from bench.races import run_race
 from bench.raw_cases import raw_cases, warm_up
+from bench.rival_cases import rival_cases
 from bench.runner import run_case
+from bench.spark_cases import spark_cases
 from interop.kafka_jars import PeerMissingError, jars_dir, java_command
 
 _RESULTS_DIR = Path(__file__).with_name("results")
@@ -96,10 +100,13 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
     sustained: list[Case] = []
     if options.minutes and not no_loader:
         sustained.append(Sustained(work_dir, minutes=options.minutes))
+    races = rival_cases(work_dir, scale, has_kafka=THEIRS in names) if OURS in names else []
+    races += spark_cases(scale) if OURS in names else []
     own: list[Case] = []
     if OURS in names:
         own += [Scrape(work_dir, partitions=int(5000 * max(scale, 0.1)), scrapes=20), *own_cases(work_dir)]
         own += [] if no_loader else own_group_cases(options.seconds, scale)
+        own += pipeline_cases(work_dir, scale)
 
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False)
@@ -115,6 +122,8 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
     if options.list:
         for case in [*process, clean_start, *served, *coordinated, *sustained, *own]:
             say(f"{case.name:<24} {case.title}")
+        for race in races:
+            say(f"{race.name:<24} {race.title}")
         return rows, notes
     with contextlib.ExitStack() as stack:
         peers = [stack.enter_context(Peer(name, work_dir)) for name in names]
@@ -140,6 +149,12 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
         ours = [peer for peer in fresh if peer.name == OURS]
         if ours:
             measure(wanted([clean_start, *own]), ours, options.rounds)
+    races = [race for race in races if is_wanted(race.name, options.only)]
+    if races:
+        with Peer(OURS, work_dir) as peer:
+            for race in races:
+                say(f"{race.name}: {race.title}")
+                rows.extend(run_race(race, peer, rounds=options.rounds, say=say))
     return rows, notes
 
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from bench.blocking_connection import Connection
 from bench.model import OURS, Case, Metric
 from bench.peers import Peer
 from interop.broker_process import free_port
-from ottla.clients.connection import Address, Connection
+from ottla.clients.addresses import Address
 from ottla.core.errors import ErrorCode
 from ottla.protocol.codec import decode_response, encode_request
 from ottla.protocol.message import ApiMessage

@@ -49,13 +49,14 @@ class Row(NamedTuple):
     rounds: Mapping[str, Sequence[float]]
     cpu_cores: Mapping[str, float]
     note: str = ""
+    rival: str = THEIRS  # whom ours is held against: a broker, or another client on the same broker
 
     def median(self, peer_name: str) -> float | None:
         figures = self.rounds.get(peer_name)
         return statistics.median(figures) if figures else None
 
     def ratio(self) -> float | None:
-        ours, theirs = self.median(OURS), self.median(THEIRS)
+        ours, theirs = self.median(OURS), self.median(self.rival)
         return ours / theirs if ours is not None and theirs else None
 
     def verdict(self) -> str:

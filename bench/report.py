@@ -15,6 +15,7 @@ from rich.table import Table
 from bench.model import OURS, THEIRS, Row
 
 _COLUMNS = ("ratio", "goal", "", "case", "Ottla", "Kafka", "unit", "CPU Ottla", "CPU Kafka")
+_CLIENT_COLUMNS = ("ratio", "goal", "", "case", "Ottla", "other", "unit", "other client")
 
 
 def machine() -> dict[str, str]:
@@ -74,22 +75,35 @@ def cells(row: Row) -> tuple[str, ...]:
         row.verdict(),
         title,
         _figure(row.median(OURS)),
-        _figure(row.median(THEIRS)),
+        _figure(row.median(row.rival)),
         row.metric.unit,
-        _figure(row.cpu_cores.get(OURS)),
-        _figure(row.cpu_cores.get(THEIRS)),
+        *((row.rival,) if _is_of_clients(row) else (_figure(row.cpu_cores.get(name)) for name in (OURS, THEIRS))),
     )
 
 
+def _is_of_clients(row: Row) -> bool:
+    return row.rival != THEIRS
+
+
 def show(rows: Sequence[Row], notes: Sequence[str], console: Console) -> None:
-    table = Table(title="Ottla beside Apache Kafka: ratio of medians (lower is better where the goal says ≤)")
-    for column in _COLUMNS:
-        table.add_column(column, justify="left" if column in ("case", "unit", "") else "right", no_wrap=True)
+    of_brokers = [row for row in rows if not _is_of_clients(row)]
+    of_clients = [row for row in rows if _is_of_clients(row)]
+    if of_brokers:
+        _show_table("Ottla beside Apache Kafka", _COLUMNS, of_brokers, console)
+    if of_clients:
+        _show_table("Ottla's clients beside others, on one broker", _CLIENT_COLUMNS, of_clients, console)
+    for note in [*notes, *dict.fromkeys(f"{row.case}: {row.note}" for row in rows if row.note)]:
+        console.print(f"note: {note}", markup=False)
+
+
+def _show_table(title: str, columns: Sequence[str], rows: Sequence[Row], console: Console) -> None:
+    table = Table(title=f"{title}: ratio of medians (lower is better where the goal says ≤)")
+    for column in columns:
+        is_text = column in ("case", "unit", "", "other client")
+        table.add_column(column, justify="left" if is_text else "right", no_wrap=True)
     for row in rows:
         table.add_row(*cells(row), style="red" if row.verdict() == "FAIL" else None)
     console.print(table)
-    for note in [*notes, *dict.fromkeys(f"{row.case}: {row.note}" for row in rows if row.note)]:
-        console.print(f"note: {note}", markup=False)
 
 
 def write_json(
@@ -106,6 +120,7 @@ def write_json(
                 "title": row.title,
                 "metric": row.metric.name,
                 "unit": row.metric.unit,
+                "rival": row.rival,
                 "ratio": row.ratio(),
                 "goal": row.metric.goal_text(),
                 "verdict": row.verdict(),
@@ -118,6 +133,14 @@ def write_json(
         ],
     }
     path.write_text(json.dumps(run, indent=2, ensure_ascii=False) + "\n")
+
+
+def _markdown_table(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    return [
+        "| " + " | ".join(column or "reached" for column in columns) + " |",
+        "|" + "---|" * len(columns),
+        *("| " + " | ".join(cells(row)) + " |" for row in rows),
+    ]
 
 
 def write_markdown(
@@ -139,10 +162,21 @@ def write_markdown(
         f"Python {about['python']}, fdatasync of 4 KB {about['fdatasync']}, "
         f"writing to a file {about['page cache']}, load average before the run {about['load average']}.",
         "",
-        "| " + " | ".join(column or "reached" for column in _COLUMNS) + " |",
-        "|" + "---|" * len(_COLUMNS),
+        *_markdown_table(_COLUMNS, [row for row in rows if not _is_of_clients(row)]),
     ]
-    lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
+    of_clients = [row for row in rows if _is_of_clients(row)]
+    if of_clients:
+        lines += [
+            "",
+            "## Clients",
+            "",
+            "Ottla's Python clients beside others, all on one Ottla broker in the same run: each in a process of its",
+            "own, taking turns within each round, with the same records, one partition, `acks=1` and equal limits of",
+            "batches and buffers. Whoever consumes record by record looks at every value. Without the kernel is what a",
+            "machine has on which the C kernel could not be built. Ratio = Ottla : the other client.",
+            "",
+            *_markdown_table(_CLIENT_COLUMNS, of_clients),
+        ]
     all_notes = [*notes, *dict.fromkeys(f"{row.case}: {row.note}" for row in rows if row.note)]
     if all_notes:
         lines += ["", "Notes:", ""]

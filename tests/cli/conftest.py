@@ -9,11 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ottla import Admin, NewTopic, Producer
 from ottla.cli.main import main
-from ottla.clients.cluster import Cluster
-from ottla.clients.producing import BatchSender
-from ottla.clients.sender_settings import SenderSettings
-from ottla.clients.topics import NewTopic, create_topics, wait_for_leaders
 from tests.processes import BrokerProcess
 
 FIRST_TIMESTAMP_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z; the records of a topic are one second apart
@@ -63,15 +60,15 @@ def make_topic(bootstrap: str) -> MakeTopic:
     """A topic with so many records in each partition."""
 
     def make(name: str, *, partitions: int = 1, records: int = 0) -> str:
-        with Cluster(bootstrap) as cluster:
-            create_topics(cluster, [NewTopic(name, partitions, 1)])
-            wait_for_leaders(cluster, [name])
-            with BatchSender(cluster, SenderSettings()) as sender:
-                for partition in range(partitions):
-                    for number in range(records):
-                        timestamp_ms = FIRST_TIMESTAMP_MS + number * 1000
-                        sender.send(name, b"v%d" % number, partition=partition, timestamp_ms=timestamp_ms)
-                assert sender.flush()
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            admin.create_topics([NewTopic(name, partitions, 1)])
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            for partition in range(partitions):
+                for number in range(records):
+                    timestamp_ms = FIRST_TIMESTAMP_MS + number * 1000
+                    producer.send(name, b"v%d" % number, partition=partition, timestamp_ms=timestamp_ms)
+            producer.flush()
+            assert producer.counts().failed_records == 0
         return name
 
     return make

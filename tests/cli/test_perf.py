@@ -13,14 +13,14 @@ from tests.processes import BrokerProcess
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    running = BrokerProcess(tmp_path_factory.mktemp("perf") / "data").start()
+    running = BrokerProcess(tmp_path_factory.mktemp("perf") / "data", "group.initial.rebalance.delay.ms=0").start()
     yield running
     running.close()
 
 
 def perf(broker: BrokerProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ottla.cli.main", "perf", arguments[0], "-b", broker.address, *arguments[1:]]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.process
@@ -44,5 +44,21 @@ def test_a_rate_is_held_and_too_few_records_are_a_failure(broker: BrokerProcess)
     assert "50 records came, 60 were asked for" in read.stderr
 
 
+@pytest.mark.process
+def test_tables_are_sent_and_read_with_any_setting(broker: BrokerProcess) -> None:
+    settings = ["-X", "compression.type=zstd", "-X", "max.request.size=2000000"]
+    sent = perf(broker, "produce", "-t", "tables", "-n", "30000", "--arrow", *settings, "--json")
+    assert sent.returncode == 0, sent.stderr
+    assert json.loads(sent.stdout)["records"] == 30_000
+    read = perf(broker, "consume", "-t", "tables", "-n", "30000", "--arrow", "-X", "check.crcs=false", "--json")
+    assert read.returncode == 0, read.stderr
+    report = json.loads(read.stdout)
+    assert report["records"] == 30_000
+    assert 0 < report["poll_p50_ms"] <= report["poll_p99_ms"] <= report["poll_max_ms"]
+    group = perf(broker, "consume", "-t", "tables", "-n", "30000", "-g", "perf", "--json")
+    assert json.loads(group.stdout)["join_seconds"] > 0
+
+
 def test_wrong_settings_are_wrong_usage() -> None:
+    assert main(["perf", "consume", "-t", "t", "-n", "1", "-X", "max.poll.record=1", "-b", "127.0.0.1:1"]) == 2
     assert main(["perf", "produce", "-t", "t", "-n", "1", "-a", "2", "-b", "127.0.0.1:1"]) == 2

@@ -14,25 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla import Admin, NewTopic
 from ottla.cli.escapes import unescape
 from ottla.cli.main import main
-from ottla.cli.offset_choice import OffsetChoice, parse_offset_choice
+from ottla.cli.offset_choice import OffsetChoice, choice_of_reset, parse_offset_choice
 from ottla.cli.produce_input import LineRules, MessageSource, line_parser, rules_with_properties
 from ottla.cli.record_format import compile_format, plain_printer
 from ottla.cli.record_json import InputRecord, UnreadableRecord, json_lines, parse_json_record
-from ottla.clients.cluster import Cluster
-from ottla.clients.fetching import FetchedRecords
-from ottla.clients.topics import EARLIEST, LATEST, NewTopic, create_topics, wait_for_leaders
-from ottla.core.types import TopicPartition
-from ottla.records.read import Record
+from ottla.clients.consumer.values import ConsumerRecord
+from ottla.clients.topics import EARLIEST, LATEST
 from tests.processes import BrokerProcess
 
-RECORD = Record(7, 1_700_000_000_000, b"k", b"v", (("h", b"1"), ("n", None)))
-NULLS = Record(8, -1, None, None, ())
-
-
-def fetched(*records: Record, is_append_time: bool = False) -> FetchedRecords:
-    return FetchedRecords(TopicPartition("50%t", 3), list(records), 0, 0, is_append_time, 1)
+RECORD = ConsumerRecord("50%t", 3, 7, 1_700_000_000_000, b"k", b"v", (("h", b"1"), ("n", None)))
+NULLS = ConsumerRecord("50%t", 3, 8, -1, None, None)
 
 
 def test_escapes() -> None:
@@ -41,8 +35,7 @@ def test_escapes() -> None:
 
 def test_every_token_of_a_format() -> None:
     printer = compile_format(r"%t %p %o %k %K %s %S %R %h %T %%\n", null=b"NULL")
-    run = fetched(RECORD, NULLS)
-    assert printer(run, run.records) == (
+    assert printer([RECORD, NULLS]) == (
         b"50%t 3 7 k 1 v 1 \x00\x00\x00\x01 h=1,n=NULL 1700000000000 %\n"
         b"50%t 3 8 NULL -1 NULL -1 \xff\xff\xff\xff  -1 %\n"
     )
@@ -55,9 +48,8 @@ def test_a_format_with_an_unknown_token_is_refused(text: str) -> None:
 
 
 def test_plain_output_with_and_without_keys() -> None:
-    run = fetched(RECORD, NULLS)
-    assert plain_printer(key_delimiter=None, delimiter=b"\n")(run, run.records) == b"v\n\n"
-    assert plain_printer(key_delimiter=b":", delimiter=b";", null=b"-")(run, run.records) == b"k:v;-:-;"
+    assert plain_printer(key_delimiter=None, delimiter=b"\n")([RECORD, NULLS]) == b"v\n\n"
+    assert plain_printer(key_delimiter=b":", delimiter=b";", null=b"-")([RECORD, NULLS]) == b"k:v;-:-;"
 
 
 optional_bytes = st.none() | st.binary(max_size=20) | st.text(max_size=10).map(str.encode)
@@ -73,8 +65,7 @@ optional_bytes = st.none() | st.binary(max_size=20) | st.text(max_size=10).map(s
 def test_json_lines_keep_every_byte(
     key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]], timestamp_ms: int
 ) -> None:
-    run = fetched(Record(0, timestamp_ms, key, value, tuple(headers)))
-    line = json_lines(run, run.records)
+    line = json_lines([ConsumerRecord("50%t", 3, 0, timestamp_ms, key, value, tuple(headers))])
     assert line.count(b"\n") == 1
     record = parse_json_record(line)
     assert record._replace(headers=tuple(record.headers)) == InputRecord(
@@ -83,7 +74,7 @@ def test_json_lines_keep_every_byte(
 
 
 def test_json_fields_are_those_of_kcat() -> None:
-    (line,) = json_lines(fetched(RECORD), [RECORD]).splitlines()
+    (line,) = json_lines([RECORD], lambda place: 1).splitlines()
     assert list(json.loads(line).items()) == [
         ("topic", "50%t"), ("partition", 3), ("offset", 7), ("tstype", "create"), ("ts", 1_700_000_000_000),
         ("broker", 1), ("headers", ["h", "1", "n", None]), ("key", "k"), ("payload", "v"),
@@ -155,6 +146,10 @@ def test_offset_choices() -> None:
     for wrong in (["x"], ["1", "2"], ["s@"], ["-"]):
         with pytest.raises(ValueError, match="-o"):
             parse_offset_choice(wrong)
+    assert choice_of_reset("earliest", 0) == OffsetChoice(special=EARLIEST)
+    assert choice_of_reset("by_duration:PT1S", 5_000) == OffsetChoice(start_ms=4_000)
+    with pytest.raises(ValueError, match="none"):
+        choice_of_reset("none", 0)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +159,11 @@ def test_offset_choices() -> None:
         ["produce", "-t", "t", "-X", "linger=5"],
         ["produce", "-t", "t", "-X", "acks=2"],
         ["produce", "-t", "t", "-D", ""],
+        ["produce", "-t", "t", "-X", "bootstrap.servers=127.0.0.1:2"],
+        ["produce", "-t", "t", "-X", "transactional.id=t"],
+        ["consume", "-t", "t", "-X", "group.id=g"],
+        ["consume", "-t", "t", "-X", "fetch.max.byte=1"],
+        ["consume", "-t", "t", "-o", "end", "-X", "auto.offset.reset=earliest"],
         ["consume", "-t", "t", "-o", "stored"],
         ["consume", "-t", "t", "-f", "%y"],
         ["consume", "-t", "t", "-p", "0", "-g", "g"],
@@ -176,22 +176,23 @@ def test_wrong_usage_is_told_before_any_broker_is_asked(arguments: list[str]) ->
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    running = BrokerProcess(tmp_path_factory.mktemp("cli") / "data", "auto.create.topics.enable=false").start()
+    running = BrokerProcess(
+        tmp_path_factory.mktemp("cli") / "data", "auto.create.topics.enable=false", "group.initial.rebalance.delay.ms=0"
+    ).start()
     yield running
     running.close()
 
 
 def create(broker: BrokerProcess, name: str, *, partitions: int = 1, **configs: str) -> str:
     dotted = tuple((key.replace("_", "."), value) for key, value in configs.items())
-    with Cluster(broker.address) as cluster:
-        create_topics(cluster, [NewTopic(name, partitions, 1, dotted)])
-        wait_for_leaders(cluster, [name])
+    with Admin(bootstrap_servers=broker.address) as admin:
+        admin.create_topics([NewTopic(name, partitions, 1, dotted)])
     return name
 
 
 def ottla(broker: BrokerProcess, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "ottla.cli.main", arguments[0], "-b", broker.address, *arguments[1:]]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=30, check=False)
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)
 
 
 @pytest.mark.process
@@ -244,6 +245,45 @@ def test_failures_name_their_lines(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.process
+def test_settings_of_the_clients_are_taken_in_the_names_of_others_too(broker: BrokerProcess) -> None:
+    topic = create(broker, "settings", partitions=3)
+    sent = ottla(
+        broker, "produce", "-t", topic, "-X", "partitioner.class=round-robin", "-X", "queue.buffering.max.ms=0",
+        stdin=b"a\nb\nc\n",
+    )  # fmt: skip
+    assert sent.returncode == 0, sent.stderr
+    read = ottla(broker, "consume", "-t", topic, "-e", "-q", "-X", "fetch.wait.max.ms=10", "-f", r"%p\n")
+    assert sorted(read.stdout.split()) == [b"0", b"1", b"2"]
+    reset = ottla(broker, "consume", "-t", topic, "-e", "-q", "-X", "auto.offset.reset=latest")
+    assert (reset.returncode, reset.stdout) == (0, b"")
+
+
+@pytest.mark.process
+def test_a_group_goes_on_behind_what_was_printed(broker: BrokerProcess) -> None:
+    topic = create(broker, "grouped")
+    ottla(broker, "produce", "-t", topic, stdin=b"".join(b"%d\n" % number for number in range(10)))
+    group = ["-t", topic, "-g", "printed", "--from-beginning"]
+    first = ottla(broker, "consume", *group, "-c", "3")
+    assert (first.returncode, first.stdout) == (0, b"0\n1\n2\n")
+    assert b"% Group printed: assigned grouped [0]" in first.stderr
+    assert ottla(broker, "consume", *group, "-e", "-q").stdout == b"3\n4\n5\n6\n7\n8\n9\n"
+    # Without an offset of its own a group begins where -o says, and a time ends it before what came later.
+    last = ottla(broker, "consume", "-t", topic, "-g", "late", "-o", "-2", "-e", "-q")
+    assert (last.returncode, last.stdout) == (0, b"8\n9\n")
+    nothing = ottla(broker, "consume", "-t", topic, "-g", "early", "-o", "beginning", "-o", "e@1000", "-q")
+    assert (nothing.returncode, nothing.stdout) == (0, b"")
+
+
+@pytest.mark.process
+def test_an_offset_that_is_not_there_is_told_and_the_nearest_taken(broker: BrokerProcess) -> None:
+    topic = create(broker, "short")
+    ottla(broker, "produce", "-t", topic, stdin=b"only\n")
+    read = ottla(broker, "consume", "-t", topic, "-o", "99", "-e")
+    assert (read.returncode, read.stdout) == (0, b"")
+    assert b"% short-0: there is no offset 99; reading on from 1" in read.stderr
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("command", ["produce", "consume"])
 def test_a_topic_that_is_not_there_is_told(broker: BrokerProcess, command: str) -> None:
     finished = ottla(broker, command, "-t", "missing", stdin=b"x\n")
@@ -260,7 +300,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(broker: BrokerProcess) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"line\n"
         process.stdout.close()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
         assert process.stderr is not None
         assert process.stderr.read() == b""
 
@@ -275,6 +315,6 @@ def test_an_interrupt_ends_a_waiting_reader_with_130(broker: BrokerProcess, numb
         assert process.stdout is not None
         assert process.stdout.readline() == b"first\n"  # written out while it waits for more
         process.send_signal(number)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=120) == 130
         assert process.stderr is not None
         assert process.stderr.read() == b""

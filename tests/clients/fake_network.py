@@ -16,7 +16,7 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ottla.clients.connection import Address
+from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientError, ConnectionFailed, RequestTimedOut
 from ottla.clients.network.port import ANY_BROKER, OnResponse, coordinator_connection
 from ottla.core.types import BrokerId, Buffer

@@ -1,7 +1,9 @@
 """What `import ottla` gives, and what it leaves alone until it is used."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,32 @@ def test_clients_are_imported_without_asyncio_numpy_and_pyarrow() -> None:
     )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert finished.stdout.strip() == "[]"
+
+
+@pytest.mark.process
+def test_importing_producer_and_consumer_imports_their_faces_alone() -> None:
+    """Whoever only names them, in a signature or at the top of a file, doesn't pay for what is behind them."""
+    code = "from ottla import Producer, Consumer; import sys; print(*sys.modules)"
+    finished = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, env=_path()
+    )
+    imported = set(finished.stdout.split())
+    assert {name for name in imported if name.startswith("ottla.")} == {
+        "ottla.clients",
+        "ottla.clients.consumer",
+        "ottla.clients.consumer.consumer",
+        "ottla.clients.producer",
+        "ottla.clients.producer.producer",
+        "ottla.core",
+        "ottla.core.lazy_module",
+    }
+    slow = {"asyncio", "dataclasses", "inspect", "logging", "pathlib", "random", "selectors", "socket", "ssl", "uuid"}
+    assert not imported & (slow | {"numpy", "pyarrow", "pandas", "cramjam", "google_crc32c"})
+
+
+def _path() -> dict[str, str]:
+    """Without site, whose .pth files may import anything: the package is found by its folder."""
+    return {**os.environ, "PYTHONPATH": str(Path(ottla.__file__).parents[1])}
 
 
 @pytest.mark.process

@@ -1,6 +1,9 @@
 """Batches to Arrow: kernel, numpy and `read_batch` agree, on sound batches and on damaged ones."""
 
 import datetime
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +23,7 @@ from ottla.records.varint import encode_varint
 from tests.records.samples import CODECS, NOW_MS, RECORDS, builder_of, records
 
 OFFSET_MAX = 2**63 - 1
+ROOT = Path(__file__).parents[2]
 SINKS = [NumpySink, kernel.ColumnSink] if IS_COMPILED else [NumpySink]
 every_sink = pytest.mark.parametrize("sink_class", SINKS, ids=lambda kind: kind.__name__)
 
@@ -289,3 +293,52 @@ def test_several_batches_at_once_are_as_one_by_one(sink_class, samples, bounds, 
             singly.add(data, damaged, **where)
         assert str(refused.value) == str(expected_refusal.value)
     assert at_once.finish().equals(singly.finish())
+
+
+def test_rows_of_several_topics_have_their_own_names_partitions_and_kinds_of_time() -> None:
+    decoder = ColumnDecoder()
+    batch = builder_of(RECORDS).build()
+    for topic, partition in (("a", 1), ("a", 1), ("a", 2), ("long-name", 0), ("a", 1)):
+        decoder.add_all(batch, [0], topic=topic, partition=partition)
+    table = decoder.finish()
+    table.validate(full=True)
+    each = len(RECORDS)
+    assert table.column("topic").to_pylist() == ["a"] * 3 * each + ["long-name"] * each + ["a"] * each
+    assert table.column("partition").to_pylist() == [1] * 2 * each + [2] * each + [0] * each + [1] * each
+    assert set(table.column("timestampType").to_pylist()) == {0}
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="the C kernel is not built here")
+def test_reserved_memory_and_memory_of_earlier_columns_change_nothing() -> None:
+    batch = builder_of(RECORDS).build()
+    header = read_header(batch)
+    expected = None
+    kept = []
+    for reserved in (None, (0, 0), (-5, -5), (len(batch), len(RECORDS)), (10_000_000, 2**40), (1, 1), (2**40, 1)):
+        for _ in range(3):
+            sink = kernel.ColumnSink(True)
+            if reserved is not None:
+                sink.reserve(*reserved)
+            append(sink, header, batch[HEADER_BYTES:])
+            finished = sink.finish()
+            kept.append((finished, contents(finished)))
+            expected = expected or contents(finished)
+        kept = kept[-2:]  # the memory of the others is used again
+    assert all(contents(finished) == seen == expected for finished, seen in kept)
+
+
+@pytest.mark.process
+def test_columns_do_not_import_pandas() -> None:
+    """`pa.array` and `pa.scalar` would, where it is installed: half a second and 55 MB."""
+    code = (
+        "import sys\n"
+        "from ottla.columns import ColumnDecoder\n"
+        "from tests.records.samples import RECORDS, builder_of\n"
+        "decoder = ColumnDecoder()\n"
+        "decoder.add_all(builder_of(RECORDS).build(), [0], topic='t', partition=0)\n"
+        "assert decoder.finish().num_rows == len(RECORDS)\n"
+        "assert decoder.finish().num_rows == 0\n"
+        "print('pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout.strip() == "False", done.stderr

@@ -8,40 +8,25 @@ import pyarrow as pa
 import pytest
 
 import ottla.columns
-from ottla.clients.cluster import Cluster
+from ottla import Admin, NewTopic
 from ottla.clients.errors import BrokerError, ConnectionFailed
-from ottla.clients.topics import NewTopic, create_topics
 from ottla.columns import RECORD_SCHEMA, RECORD_SCHEMA_WITH_HEADERS, encode_batches, read, read_batches
-from ottla.protocol.apis import ApiKey
-from ottla.protocol.produce_client_codec import decode_produce_response, encode_produce_request
 from tests.processes import BrokerProcess
+from tests.raw_wire import RawClient
 from tests.records.samples import NOW_MS
 
 COUNT = 3000
 
 
 def send(broker: BrokerProcess, topic: str, table: pa.Table, *, partitions: int, compression: str = "none") -> None:
-    with Cluster(broker.address) as cluster:
-        create_topics(cluster, [NewTopic(topic, partitions)], keep_existing=True)
-        connection = cluster.any_connection()
-        version = connection.version_for(ApiKey.PRODUCE, (3, 12))
+    with Admin(bootstrap_servers=broker.address) as admin:
+        admin.create_topics([NewTopic(topic, partitions)])
+    with RawClient(broker.port) as client:
         batches = encode_batches(
             table, partition_count=partitions, now_ms=NOW_MS, limit_bytes=5000, compression=compression
         )
         for partition, batch in batches:
-            correlation_id = connection.next_correlation_id()
-            frame = encode_produce_request(
-                version,
-                correlation_id,
-                "test",
-                transactional_id=None,
-                acks=1,
-                timeout_ms=10_000,
-                topics=[(topic, [(partition, batch)])],
-            )
-            connection.send(frame)
-            answer = decode_produce_response(version, connection.receive(correlation_id))
-            assert [result.error_code for _, results in answer.topics for result in results] == [0]
+            assert client.produce(topic, batch, partition=partition).error_code == 0
 
 
 @pytest.fixture(scope="module")

@@ -259,7 +259,7 @@ def test_a_paused_broker_is_there_but_silent(broker: OttlaBroker) -> None:
     broker.pause()
     sender.send(topic, "a")
     assert sender._producer.flush(0.1) == 1
-    with pytest.raises(WaitTimedOut, match=r"could not be described: .*no answer within 200 ms"):
+    with pytest.raises(WaitTimedOut, match=r"could not be described: .*not reached within 200 ms"):
         broker.wait_for_group("any", timeout_ms=1)
     broker.resume()
     assert sender.flush() == 0

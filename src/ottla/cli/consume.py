@@ -1,25 +1,39 @@
 """`ottla consume`: what topics hold and what comes in, in the flags of kcat and the names of Kafka's own tool."""
 
+import time
+from collections.abc import Callable
 from typing import Final
 
 import click
 
-from ottla.cli.consumption import ConsumeJob, Consumption, OutputClosed
+from ottla.cli.client_settings import client_settings, pairs_of
+from ottla.cli.consumption import ConsumeJob, Consumption
 from ottla.cli.escapes import unescape
 from ottla.cli.interruption import Interruption
-from ottla.cli.offset_choice import HELP, OffsetChoice, parse_offset_choice
-from ottla.cli.options import bootstrap_option, open_cluster
+from ottla.cli.offset_choice import HELP, OffsetChoice, choice_of_reset, parse_offset_choice
+from ottla.cli.options import bootstrap_option, open_admin, worded_failures
 from ottla.cli.record_format import TOKENS_HELP, RecordPrinter, compile_format, plain_printer
 from ottla.cli.record_json import json_lines
-from ottla.clients.assignors import ASSIGNORS
-from ottla.clients.fetching import READ_COMMITTED, READ_UNCOMMITTED
-from ottla.clients.group_member import SESSION_TIMEOUT_MS, GroupMember
-from ottla.clients.topic_lookup import count_partitions
+from ottla.cli.record_output import OutputClosed, RecordOutput
+from ottla.cli.topic_lookup import count_partitions
+from ottla.clients.consumer.consumer import Consumer
+from ottla.clients.consumer.keys import CONSUMER_DEFINITION
+from ottla.clients.consumer.strategies import ALL_ASSIGNORS
 from ottla.clients.topics import EARLIEST
 from ottla.core.types import TopicPartition
 
 _EXIT_INTERRUPTED: Final = 130
-_ISOLATION: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
+_SESSION_TIMEOUT_MS: Final = 45_000
+_CLOSE_TIMEOUT_MS: Final = 5_000
+_POLL_RECORDS: Final = 5_000
+_OWNED: Final = {
+    "group.id": "a group is joined with -g GROUP",
+    "enable.auto.commit": "with -g offsets are committed for what was printed",
+    "key.deserializer": "records are printed as -f, -J, -K and -Z say",
+    "value.deserializer": "records are printed as -f, -J, -K and -Z say",
+}
+# Makes the printer of records for a consumer, which JSON asks for the leaders of partitions.
+_PrinterFor = Callable[[Consumer], RecordPrinter]
 
 
 @click.command("consume")
@@ -43,14 +57,21 @@ _ISOLATION: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": REA
 @click.option("-Z", "--null", "shows_null", is_flag=True, help="Print NULL for keys and values that are null.")
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
 @click.option("-u", "--unbuffered", is_flag=True, help="Write each record at once.")
-@click.option("--isolation-level", type=click.Choice(list(_ISOLATION)), default="read_uncommitted", show_default=True)
 @click.option(
-    "--assignor", "assignors", multiple=True, type=click.Choice(list(ASSIGNORS)),
+    "--isolation-level", type=click.Choice(["read_uncommitted", "read_committed"]), default="read_uncommitted",
+    show_default=True,
+)  # fmt: skip
+@click.option(
+    "--assignor", "assignors", multiple=True, type=click.Choice(list(ALL_ASSIGNORS)),
     help="How the group may share partitions out; may be repeated. Default: all of them.",
 )  # fmt: skip
 @click.option(
-    "--session-timeout-ms", type=click.IntRange(min=1), default=SESSION_TIMEOUT_MS, show_default=True,
+    "--session-timeout-ms", type=click.IntRange(min=2), default=_SESSION_TIMEOUT_MS, show_default=True,
     help="After so long without a sign of life the group goes on without this member.",
+)  # fmt: skip
+@click.option(
+    "-X", "--consumer-property", "--command-property", "settings", multiple=True, metavar="NAME=VALUE",
+    help="A setting of Kafka's consumer, such as fetch.max.bytes=1000000.",
 )  # fmt: skip
 def consume(
     bootstrap: str,
@@ -72,6 +93,7 @@ def consume(
     isolation_level: str,
     assignors: tuple[str, ...],
     session_timeout_ms: int,
+    settings: tuple[str, ...],
 ) -> int:
     """Print records of topics, from their beginning on unless -o says otherwise, and wait for more.
 
@@ -82,50 +104,57 @@ def consume(
     if group_id is not None and partitions:
         raise click.UsageError("-p and -g exclude each other: in a group the members share the partitions out")
     try:
-        choice = _choice(offsets, from_beginning=from_beginning, in_group=group_id is not None)
-        printer = _printer(template, is_json, key_delimiter, delimiter, shows_null)
+        reset = pairs_of(settings, "-X").get("auto.offset.reset")
+        choice = _choice(offsets, from_beginning=from_beginning, in_group=group_id is not None, reset=reset)
+        printer_for = _printer_for(template, is_json, key_delimiter, delimiter, shows_null)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    job = ConsumeJob(
-        printer=printer,
-        choice=choice,
-        limit=limit,
-        ends_at_end=ends_at_end,
-        idle_timeout_ms=timeout_ms,
-        isolation_level=_ISOLATION[isolation_level],
-        is_unbuffered=unbuffered,
-        is_quiet=quiet,
-    )
-    with Interruption() as interruption, open_cluster(bootstrap) as cluster:
-        counts = count_partitions(cluster, topics)
-        places = _places(counts, partitions)
+    chosen: dict[str, object] = {
+        "isolation.level": isolation_level,
+        "max.poll.records": _POLL_RECORDS,
+        "allow.auto.create.topics": False,
+    }
+    if group_id is not None:
+        chosen |= {
+            "group.id": group_id,
+            "enable.auto.commit": False,
+            "partition.assignment.strategy": assignors or tuple(ALL_ASSIGNORS),
+            "session.timeout.ms": session_timeout_ms,
+            "heartbeat.interval.ms": max(1, min(3_000, session_timeout_ms // 3)),
+        }
+    client = client_settings(CONSUMER_DEFINITION, bootstrap, settings, chosen=chosen, owned=_OWNED)
+    client["auto.offset.reset"] = "none"  # `choice` says where to begin
+    job = ConsumeJob(choice, limit=limit, ends_at_end=ends_at_end, idle_timeout_ms=timeout_ms, is_quiet=quiet)
+    with Interruption() as interruption:
+        with open_admin(bootstrap) as admin:
+            places = _places(count_partitions(admin, topics), partitions)
         interruption.defer()
-        consumption = Consumption(cluster, job, interruption)
-        try:
-            if group_id is None:
-                consumption.run_assigned(places)
-            else:
-                member = GroupMember(
-                    cluster,
-                    group_id,
-                    topics,
-                    assignors=assignors or tuple(ASSIGNORS),
-                    session_timeout_ms=session_timeout_ms,
-                    heartbeat_interval_ms=max(1, min(3_000, session_timeout_ms // 3)),
-                    should_stop=lambda: interruption.is_requested,
-                )
-                consumption.run_in_group(member)
-        except OutputClosed:
-            return 0
+        with worded_failures():
+            consumer = Consumer(client)
+            try:
+                output = RecordOutput(printer_for(consumer), is_unbuffered=unbuffered)
+                consumption = Consumption(consumer, output, job, interruption)
+                if group_id is None:
+                    consumption.run_assigned(places)
+                else:
+                    consumption.run_in_group(group_id, topics)
+            except OutputClosed:
+                return 0
+            finally:
+                consumer.close(_CLOSE_TIMEOUT_MS)
         return _EXIT_INTERRUPTED if interruption.is_requested else 0
 
 
-def _choice(offsets: tuple[str, ...], *, from_beginning: bool, in_group: bool) -> OffsetChoice:
+def _choice(offsets: tuple[str, ...], *, from_beginning: bool, in_group: bool, reset: str | None) -> OffsetChoice:
     choice = parse_offset_choice(offsets)
     if from_beginning:
         if choice.has_start:
             raise ValueError("--from-beginning and -o both say where to begin")
         choice = choice._replace(special=EARLIEST)
+    if reset is not None:
+        if choice.has_start:
+            raise ValueError("-X auto.offset.reset and -o both say where to begin")
+        choice = choice_of_reset(reset, time.time_ns() // 1_000_000)._replace(end_ms=choice.end_ms)
     if choice.is_stored and not in_group:
         raise ValueError("-o stored needs a group, whose offsets are stored: -g GROUP")
     if not choice.has_start and not in_group:
@@ -133,18 +162,20 @@ def _choice(offsets: tuple[str, ...], *, from_beginning: bool, in_group: bool) -
     return choice
 
 
-def _printer(
+def _printer_for(
     template: str | None, is_json: bool, key_delimiter: str | None, delimiter: str, shows_null: bool
-) -> RecordPrinter:
+) -> _PrinterFor:
     null = b"NULL" if shows_null else b""
     if is_json:
         if template is not None:
             raise ValueError("-J and -f exclude each other")
-        return json_lines
+        return lambda consumer: lambda records: json_lines(records, consumer.leader_of)
     if template is not None:
-        return compile_format(template, null=null)
-    between = None if key_delimiter is None else unescape(key_delimiter)
-    return plain_printer(key_delimiter=between, delimiter=unescape(delimiter), null=null)
+        printer = compile_format(template, null=null)
+    else:
+        between = None if key_delimiter is None else unescape(key_delimiter)
+        printer = plain_printer(key_delimiter=between, delimiter=unescape(delimiter), null=null)
+    return lambda consumer: printer
 
 
 def _places(counts: dict[str, int], partitions: tuple[int, ...]) -> list[TopicPartition]:

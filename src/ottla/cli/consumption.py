@@ -1,241 +1,236 @@
-"""The loops behind `ottla consume`: by assignment, or as a member of a group, until there is a reason to end.
+"""The loop behind `ottla consume`: by assignment, or as a member of a group, until there is a reason to end.
 
 Records go to stdout as they come; positions of a group are committed only for what was written there.
 """
 
-import os
-import select
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import click
 
 from ottla.cli.interruption import Interruption
 from ottla.cli.offset_choice import OffsetChoice, nearest_offset, start_offsets, stop_offsets
-from ottla.cli.record_format import RecordPrinter
-from ottla.clients.cluster import Cluster
-from ottla.clients.fetching import READ_UNCOMMITTED, AssignedReader, FetchedRecords, OffsetOutOfRange
-from ottla.clients.group_member import GroupMember, Stopped
+from ottla.cli.record_output import RecordOutput
+from ottla.clients.consumer.consumer import Consumer
+from ottla.clients.consumer.errors import InvalidOffset, OffsetOutOfRange
+from ottla.clients.consumer.listener import RebalanceListener
+from ottla.clients.consumer.values import ConsumerRecord
+from ottla.clients.errors import ClientError, TimedOut
 from ottla.core.types import Offset, TopicPartition
-from ottla.records.read import Record
 
-_FETCH_WAIT_MS: Final = 500
-_LOOK_WAIT_MS: Final = 200  # how long an interrupt or a heartbeat may have to wait for a fetch
+_LOOK_WAIT_MS: Final = 200  # how long an interrupt may have to wait for records
 _COMMIT_INTERVAL_MS: Final = 5_000
+_COMMIT_TIMEOUT_MS: Final = 5_000
+_JOIN_WAIT_MS: Final = 60_000
+_UNREACHABLE_MS: Final = 30_000
 
 
 class ConsumeJob(NamedTuple):
     """What a command line asks for."""
 
-    printer: RecordPrinter
     choice: OffsetChoice
     limit: int | None = None
     ends_at_end: bool = False
     idle_timeout_ms: int | None = None
-    isolation_level: int = READ_UNCOMMITTED
-    is_unbuffered: bool = False
     is_quiet: bool = False
 
 
-class OutputClosed(Exception):
-    """Whoever read our stdout is gone, as `head` is after its lines."""
+class Consumption(RebalanceListener):
+    """One run over one consumer, which it doesn't close; done at the limit, the ends of all partitions or idle time."""
 
-
-class Consumption:
-    """One run over one reader; `is_done` when the limit, the ends of all partitions or the idle time are reached."""
-
-    def __init__(self, cluster: Cluster, job: ConsumeJob, interruption: Interruption) -> None:
+    def __init__(self, consumer: Consumer, output: RecordOutput, job: ConsumeJob, interruption: Interruption) -> None:
         self.written = 0
-        self._cluster = cluster
+        self._consumer = consumer
+        self._output = output
         self._job = job
         self._interruption = interruption
-        self._reader = AssignedReader(cluster, {}, max_wait_ms=_FETCH_WAIT_MS, isolation_level=job.isolation_level)
+        self._group_id: str | None = None
+        self._reading: set[TopicPartition] | None = None  # assigned and not read to its end; None before there are any
         self._stops: dict[TopicPartition, Offset] = {}
-        self._finished: dict[TopicPartition, Offset] = {}  # partitions that are read to their end, and where that was
         self._told_end: set[TopicPartition] = set()
-        self._last_record_at = time.monotonic()
-        self._is_flushed = True
-        self._output = select.poll()
-        self._output.register(sys.stdout.fileno(), 0)  # errors only, which are always told
+        self._last_record_at = self._reached_at = self._committed_at = time.monotonic()
 
-    def run_assigned(self, places: list[TopicPartition]) -> None:
+    def run_assigned(self, places: Collection[TopicPartition]) -> None:
         """Without a group: all of these partitions."""
-        with self._reader:
-            self._assign(places, start_offsets(self._cluster, places, self._job.choice))
-            while not self._is_done():
-                self._read_once(_LOOK_WAIT_MS)
-            self._flush()
+        consumer = self._consumer
+        consumer.assign(places)
+        self._begin(places)
+        self._seek(start_offsets(consumer, places, self._job.choice))
+        self._run()
+        self._output.flush()
 
-    def run_in_group(self, member: GroupMember) -> None:
-        """As a member; on the way out what was written is committed, and the partitions are given to the others."""
-        with self._reader:
-            try:
-                self._join(member)
-                committed_at = time.monotonic()
-                while not self._is_done():
-                    self._read_once(min(_LOOK_WAIT_MS, max(1, member.idle_ms())))
-                    member.tend()
-                    if member.must_rejoin:
-                        self._commit(member)
-                        self._join(member)
-                        committed_at = time.monotonic()
-                    elif time.monotonic() - committed_at >= _COMMIT_INTERVAL_MS / 1000:
-                        self._commit(member)
-                        committed_at = time.monotonic()
-            except Stopped:
-                return
-            finally:
-                self._end_membership(member)
+    def run_in_group(self, group_id: str, topics: Sequence[str]) -> None:
+        """As a member. When the consumer is closed then, what was written is committed."""
+        self._group_id = group_id
+        self._consumer.subscribe(topics, self)
+        self._run()
 
-    def _end_membership(self, member: GroupMember) -> None:
+    # A group's partitions come and go.
+
+    def on_partitions_assigned(self, places: Sequence[TopicPartition]) -> None:
+        self._begin(places)
+        assigned = sorted(self._consumer.assignment().union(places))
+        shown = ", ".join(f"{place.topic} [{place.partition}]" for place in assigned) or "no partitions"
+        self._tell(f"Group {self._group_id}: assigned {shown}")
+
+    def on_partitions_revoked(self, places: Sequence[TopicPartition]) -> None:
         try:
-            self._flush()
+            if not self._output.has_lost:
+                self._output.flush()
+                self._consumer.commit(self._written_offsets(), _COMMIT_TIMEOUT_MS)
+        except ClientError as failure:
+            self._tell_uncommitted(failure)
         finally:
+            self._end(places)
+
+    def on_partitions_lost(self, places: Sequence[TopicPartition]) -> None:
+        self._end(places)
+        self._tell_uncommitted(None)
+
+    def _tell_uncommitted(self, failure: ClientError | None) -> None:
+        reason = "the group went on without this member" if failure is None else str(failure)
+        self._tell(f"Group {self._group_id}: offsets were not committed, some records may be read again: {reason}")
+
+    def _begin(self, places: Collection[TopicPartition]) -> None:
+        self._stops |= stop_offsets(self._consumer, places, self._job.choice)
+        self._reading = (self._reading or set()).union(places)
+        self._last_record_at = time.monotonic()
+
+    def _end(self, places: Iterable[TopicPartition]) -> None:
+        self._reading = (self._reading or set()).difference(places)
+        self._told_end.difference_update(places)
+        for place in places:
+            self._stops.pop(place, None)
+
+    # Reading.
+
+    def _run(self) -> None:
+        while not self._is_done():
             try:
-                self._commit(member)
-            except Stopped:
-                pass
-            member.leave()
-
-    def _join(self, member: GroupMember) -> None:
-        self._reader.positions.clear()
-        self._finished.clear()
-        places = member.join()
-        committed = member.committed(places)
-        fresh = [place for place in places if place not in committed]
-        self._assign(places, {**committed, **start_offsets(self._cluster, fresh, self._job.choice)})
-        if not self._job.is_quiet:
-            shown = ", ".join(f"{place.topic} [{place.partition}]" for place in places) or "no partitions"
-            click.echo(f"% Group {member.group_id}: assigned {shown}", err=True)
-
-    def _commit(self, member: GroupMember) -> None:
-        self._flush()
-        offsets = {**self._reader.positions, **self._finished}
-        if not member.commit(offsets) and offsets and not self._job.is_quiet:
-            click.echo(
-                f"% Group {member.group_id}: the last offsets were not committed, for the group went on without this "
-                "member; some records may be read again",
-                err=True,
-            )
-
-    def _assign(self, places: list[TopicPartition], starts: Mapping[TopicPartition, Offset]) -> None:
-        self._stops = stop_offsets(self._cluster, places, self._job.choice)
-        self._told_end.clear()
-        self._reader.end_offsets.clear()
-        self._reader.positions = {place: starts[place] for place in places}
-        self._finish_stopped()
+                self._read_once()
+            except InvalidOffset as error:
+                self._find_positions(error)
+            self._maybe_commit()
 
     def _is_done(self) -> bool:
         job = self._job
         if self._interruption.is_requested or self.written == job.limit:
             return True
-        if not self._reader.positions and (job.ends_at_end or self._stops):
+        has_end = job.ends_at_end or job.choice.end_ms is not None
+        if has_end and self._reading is not None and not self._reading:
             return True
         if job.idle_timeout_ms is None:
             return False
-        return time.monotonic() - self._last_record_at > job.idle_timeout_ms / 1000
+        # The time that a group takes to share its partitions out is not the reader's.
+        limit_ms = max(job.idle_timeout_ms, _JOIN_WAIT_MS) if self._reading is None else job.idle_timeout_ms
+        return time.monotonic() - self._last_record_at > limit_ms / 1000
 
-    def _read_once(self, timeout_ms: int) -> None:
-        reader = self._reader
-        if not reader.positions:
-            time.sleep(timeout_ms / 1000)
-            return
-        try:
-            # What was written may wait in the buffer only as long as there is more to write.
-            fetched = reader.fetch(0)
-            if not fetched:
-                self._flush()
-                self._check_output()
-                fetched = reader.fetch(timeout_ms)
-        except OffsetOutOfRange as error:
-            nearest = nearest_offset(self._cluster, error.place, error.position)
-            reader.positions[error.place] = nearest
-            if not self._job.is_quiet:
-                click.echo(f"% {error.place}: there is no offset {error.position}; reading on from {nearest}", err=True)
-            return
-        if fetched:
-            self._last_record_at = time.monotonic()
-        for index, run in enumerate(fetched):
-            if not self._write(run):
-                self._rewind(fetched[index + 1 :])
-                break
-        self._finish_stopped()
-        self._look_for_ends()
-
-    def _write(self, run: FetchedRecords) -> bool:
-        """Print a run; False when the limit came within or at the end of it."""
-        records = run.records
-        stop = self._stops.get(run.place)
-        if stop is not None and records[-1].offset >= stop:
-            records = [record for record in records if record.offset < stop]
+    def _read_once(self) -> None:
+        consumer = self._consumer
         limit = self._job.limit
-        left = len(records) if limit is None else limit - self.written
-        if left < len(records):
-            self._reader.positions[run.place] = records[left].offset
-            records = records[:left]
-        self._put(run, records)
+        left = None if limit is None else limit - self.written
+        records = consumer.poll(0, max_records=left)
+        if not records:
+            # What was written may wait in the buffer only as long as there is more to write.
+            self._output.flush()
+            self._output.check()
+            records = consumer.poll(_LOOK_WAIT_MS, max_records=left)
+        if records:
+            self._last_record_at = self._reached_at = time.monotonic()
+            self._write(records)
+            places = {(record.topic, record.partition) for record in records}
+            self._look_for_ends([TopicPartition(*place) for place in places])
+        else:
+            self._check_reached()
+            self._look_for_ends(list(self._reading or ()))
+
+    def _write(self, records: list[ConsumerRecord]) -> None:
+        stops = self._stops
+        if stops:
+            records = [
+                record for record in records if record.offset < stops[TopicPartition(record.topic, record.partition)]
+            ]
+        self._output.write(records)
         self.written += len(records)
-        return self.written != limit
 
-    def _put(self, run: FetchedRecords, records: list[Record]) -> None:
+    def _look_for_ends(self, places: Iterable[TopicPartition]) -> None:
+        """Partitions that are read to where they end now are told of, and with -e done with."""
+        reading = self._reading
+        for place in places:
+            if reading is None or place not in reading:
+                continue
+            stop = self._stops.get(place)
+            position = self._position(place) if stop is not None else None
+            if stop is not None and position is not None and position >= stop:
+                self._finish(place)
+            elif self._consumer.lag(place) == 0:
+                if place not in self._told_end:
+                    exiting = ": exiting" if self._job.ends_at_end and len(reading) == 1 else ""
+                    where = f"topic {place.topic} [{place.partition}] at offset {self._position(place)}"
+                    self._tell(f"Reached end of {where}{exiting}")
+                self._told_end.add(place)
+                if self._job.ends_at_end:
+                    self._finish(place)
+            else:
+                self._told_end.discard(place)
+
+    def _finish(self, place: TopicPartition) -> None:
+        assert self._reading is not None
+        self._reading.discard(place)
+        self._consumer.pause(place)
+
+    def _check_reached(self) -> None:
+        """A consumer goes on trying for ever; whoever looks at this command's output would see nothing of that."""
+        failure = self._consumer.unreachable
+        now = time.monotonic()
+        if failure is None:
+            self._reached_at = now
+        elif now - self._reached_at > _UNREACHABLE_MS / 1000:
+            raise failure
+
+    # Positions.
+
+    def _find_positions(self, error: InvalidOffset) -> None:
+        """Where the group has no offset yet, or a partition doesn't hold the one that was asked for."""
+        if isinstance(error, OffsetOutOfRange):
+            nearest = {
+                place: nearest_offset(self._consumer, place, position) for place, position in error.positions.items()
+            }
+            for place, position in error.positions.items():
+                self._tell(f"{place}: there is no offset {position}; reading on from {nearest[place]}")
+            self._seek(nearest)
+        else:
+            self._seek(start_offsets(self._consumer, error.places, self._job.choice))
+
+    def _seek(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        assigned = self._consumer.assignment()
+        for place, offset in offsets.items():
+            if place in assigned:
+                self._consumer.seek(place, offset)
+
+    def _position(self, place: TopicPartition) -> Offset | None:
         try:
-            if self._job.is_unbuffered:
-                for record in records:
-                    sys.stdout.buffer.write(self._job.printer(run, [record]))
-                    sys.stdout.buffer.flush()
-            elif records:
-                sys.stdout.buffer.write(self._job.printer(run, records))
-                self._is_flushed = False
-        except BrokenPipeError:
-            self._give_up_output()
+            return self._consumer.position(place, timeout_ms=0)
+        except TimedOut:
+            return None  # not found yet
 
-    def _rewind(self, unwritten: list[FetchedRecords]) -> None:
-        """What was fetched but not written is not read, as far as a group is concerned."""
-        for run in reversed(unwritten):
-            if run.place in self._reader.positions:
-                self._reader.positions[run.place] = min(run.records[0].offset, self._reader.positions[run.place])
+    def _maybe_commit(self) -> None:
+        now = time.monotonic()
+        if self._group_id is not None and now - self._committed_at >= _COMMIT_INTERVAL_MS / 1000:
+            self._committed_at = now
+            self._output.flush()
+            self._consumer.commit_async(self._written_offsets())  # if it fails, the next one has it again
 
-    def _flush(self) -> None:
-        if self._is_flushed:
-            return
-        self._is_flushed = True
-        try:
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            self._give_up_output()
+    def _written_offsets(self) -> dict[TopicPartition, Offset]:
+        """Where reading goes on; of what was fetched beyond a stop nothing was written."""
+        offsets = {}
+        for place in self._consumer.assignment():
+            position = self._position(place)
+            if position is not None:
+                offsets[place] = min(position, self._stops.get(place, position))
+        return offsets
 
-    def _check_output(self) -> None:
-        """A pipe whose reader is gone shows it without a write: nobody waits for what is still to come."""
-        if self._output.poll(0):
-            self._give_up_output()
-
-    def _give_up_output(self) -> None:
-        # The interpreter flushes stdout once more at its end, and would complain about what we know.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        self._is_flushed = True
-        raise OutputClosed
-
-    def _finish_stopped(self) -> None:
-        positions = self._reader.positions
-        for place, stop in self._stops.items():
-            if place in positions and positions[place] >= stop:
-                self._finished[place] = stop
-                del positions[place]
-
-    def _look_for_ends(self) -> None:
-        reader = self._reader
-        for place in [place for place in reader.positions if reader.is_at_end(place)]:
-            if place not in self._told_end and not self._job.is_quiet:
-                exiting = ": exiting" if self._job.ends_at_end and len(reader.positions) == 1 else ""
-                click.echo(
-                    f"% Reached end of topic {place.topic} [{place.partition}] at offset {reader.positions[place]}"
-                    f"{exiting}",
-                    err=True,
-                )
-            self._told_end.add(place)
-            if self._job.ends_at_end:
-                self._finished[place] = reader.positions.pop(place)
-        for place in [place for place in self._told_end if place in reader.positions and not reader.is_at_end(place)]:
-            self._told_end.discard(place)
+    def _tell(self, text: str) -> None:
+        if not self._job.is_quiet:
+            click.echo(f"% {text}", err=True)

@@ -7,11 +7,11 @@ is printed without importing any.
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
 import click
 
 from ottla import __version__
+from ottla.cli.lazy_group import LazyGroup
 
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
@@ -31,27 +31,7 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands by name only."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module_name, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command = getattr(import_module(module_name), attribute)
-        assert isinstance(command, click.Command), f"{module_name}.{attribute} is no click command"
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        # The parent class would import every command for its help line.
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
-
-
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="ottla")
 def cli() -> None:
     """Ottla, a commit log that speaks the Kafka protocol."""

@@ -3,9 +3,10 @@
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from ottla.clients.cluster import Cluster
-from ottla.clients.topics import EARLIEST, LATEST, list_offsets
-from ottla.core.types import Offset, TopicPartition
+from ottla.clients.consumer.consumer import Consumer
+from ottla.clients.consumer.reset import parse_reset
+from ottla.clients.topics import EARLIEST, LATEST
+from ottla.core.types import Offset, TimestampMs, TopicPartition
 
 _WORDS: Final = {"beginning": EARLIEST, "earliest": EARLIEST, "end": LATEST, "latest": LATEST}
 HELP: Final = "beginning, end, stored, an offset, -N for the last N, s@MS and e@MS for times (may be given twice)"
@@ -54,8 +55,18 @@ def _number(whole: str, digits: str) -> int:
     return int(digits)
 
 
+def choice_of_reset(text: str, now_ms: TimestampMs) -> OffsetChoice:
+    """The same said by `auto.offset.reset`; ValueError says what was expected."""
+    reset = parse_reset(text)
+    if reset.duration_ms is not None:
+        return OffsetChoice(start_ms=max(0, now_ms - reset.duration_ms))
+    if reset.name in _WORDS:
+        return OffsetChoice(special=_WORDS[reset.name])
+    raise ValueError(f"auto.offset.reset={text}: expected earliest, latest or by_duration:<ISO 8601 duration>")
+
+
 def start_offsets(
-    cluster: Cluster, places: Collection[TopicPartition], choice: OffsetChoice
+    consumer: Consumer, places: Collection[TopicPartition], choice: OffsetChoice
 ) -> dict[TopicPartition, Offset]:
     """Where to begin in each partition; what has no start of its own begins at its end."""
     if not places:
@@ -63,35 +74,34 @@ def start_offsets(
     if choice.offset is not None:
         return dict.fromkeys(places, choice.offset)
     if choice.last_count is not None:
-        first = list_offsets(cluster, places, EARLIEST)
-        last = list_offsets(cluster, places, LATEST)
+        first = consumer.beginning_offsets(places)
+        last = consumer.end_offsets(places)
         return {place: max(first[place], last[place] - choice.last_count) for place in places}
     if choice.start_ms is not None:
-        return _offsets_at(cluster, places, choice.start_ms)
-    return list_offsets(cluster, places, LATEST if choice.special is None else choice.special)
+        return _offsets_at(consumer, places, choice.start_ms)
+    return consumer.beginning_offsets(places) if choice.special == EARLIEST else consumer.end_offsets(places)
 
 
 def stop_offsets(
-    cluster: Cluster, places: Collection[TopicPartition], choice: OffsetChoice
+    consumer: Consumer, places: Collection[TopicPartition], choice: OffsetChoice
 ) -> dict[TopicPartition, Offset]:
     """The first offset of each partition that is not wanted any more; empty when there is no such end."""
     if choice.end_ms is None or not places:
         return {}
-    return _offsets_at(cluster, places, choice.end_ms)
+    return _offsets_at(consumer, places, choice.end_ms)
 
 
 def _offsets_at(
-    cluster: Cluster, places: Collection[TopicPartition], timestamp_ms: int
+    consumer: Consumer, places: Collection[TopicPartition], timestamp_ms: TimestampMs
 ) -> dict[TopicPartition, Offset]:
     """The first offset at or after a time; the end of a partition that has nothing so late."""
-    found = list_offsets(cluster, places, timestamp_ms)
-    without = [place for place in places if found[place] < 0]
-    if without:
-        found.update(list_offsets(cluster, without, LATEST))
-    return found
+    found = consumer.offsets_for_times(dict.fromkeys(places, timestamp_ms))
+    offsets = {place: each.offset for place, each in found.items() if each is not None}
+    without = [place for place in places if place not in offsets]
+    return offsets | (consumer.end_offsets(without) if without else {})
 
 
-def nearest_offset(cluster: Cluster, place: TopicPartition, position: Offset) -> Offset:
+def nearest_offset(consumer: Consumer, place: TopicPartition, position: Offset) -> Offset:
     """For a position that the partition doesn't hold: its first offset when that lies later, else its end."""
-    first = list_offsets(cluster, [place], EARLIEST)[place]
-    return first if position < first else list_offsets(cluster, [place], LATEST)[place]
+    first = consumer.beginning_offsets([place])[place]
+    return first if position < first else consumer.end_offsets([place])[place]

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 import click
 
 from ottla.cli.failures import worded
+from ottla.clients.addresses import parse_bootstrap
 from ottla.clients.admin import Admin
-from ottla.clients.cluster import RETRY_BACKOFF_MS, RETRY_TIMEOUT_MS, Cluster
-from ottla.clients.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, parse_bootstrap
+from ottla.clients.cluster import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, RETRY_BACKOFF_MS, RETRY_TIMEOUT_MS
 from ottla.clients.errors import BrokerError, ClientError, ConnectionFailed
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
@@ -53,26 +53,6 @@ def json_option(command: CommandT) -> CommandT:
 
 
 @contextmanager
-def open_cluster(
-    bootstrap: str,
-    *,
-    connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
-    request_timeout_ms: int = REQUEST_TIMEOUT_MS,
-    retry_timeout_ms: int = RETRY_TIMEOUT_MS,
-) -> Iterator[Cluster]:
-    """A cluster that was reached; failures of the client inside the block end the command with exit code 1."""
-    cluster = Cluster(
-        bootstrap,
-        client_id=CLIENT_ID,
-        connect_timeout_ms=connect_timeout_ms,
-        request_timeout_ms=request_timeout_ms,
-        retry_timeout_ms=retry_timeout_ms,
-    )
-    with cluster, _worded_failures(bootstrap, cluster.any_connection):
-        yield cluster
-
-
-@contextmanager
 def open_admin(bootstrap: str) -> Iterator[Admin]:
     """An administrator whose cluster was reached; failures inside the block end the command with exit code 1."""
     admin = Admin(
@@ -83,16 +63,17 @@ def open_admin(bootstrap: str) -> Iterator[Admin]:
         default_api_timeout_ms=RETRY_TIMEOUT_MS,
         retry_backoff_ms=RETRY_BACKOFF_MS,
     )
-    with admin, _worded_failures(bootstrap, admin.connect):
+    with admin, worded_failures():
+        try:
+            admin.connect()  # a wrong address is told at once; only what comes after is worth retries
+        except ConnectionFailed as error:
+            raise click.ClickException(_not_reached(bootstrap, error)) from error
         yield admin
 
 
 @contextmanager
-def _worded_failures(bootstrap: str, connect: Callable[[], object]) -> Iterator[None]:
-    try:
-        connect()  # a wrong address is told at once; only what comes after is worth retries
-    except ConnectionFailed as error:
-        raise click.ClickException(_not_reached(bootstrap, error)) from error
+def worded_failures() -> Iterator[None]:
+    """Failures of a client inside the block end the command with exit code 1, in words."""
     try:
         yield
     except BrokerError as error:
@@ -105,7 +86,8 @@ def _not_reached(bootstrap: str, error: ConnectionFailed) -> str:
     where = "" if bootstrap != DEFAULT_BOOTSTRAP else " (the default)"
     if os.environ.get(BOOTSTRAP_VARIABLE) == bootstrap:
         where = f" (from {BOOTSTRAP_VARIABLE})"
-    reason = str(error).removeprefix(f"{bootstrap}: ").removeprefix("not reached: ")  # not the same address twice
+    reason = str(error).removeprefix("no broker was reached for METADATA: ")
+    reason = reason.removeprefix(f"{bootstrap}: ").removeprefix("not reached: ")  # not the same address twice
     return (
         f"no broker was reached at {bootstrap}{where}: {reason}\n"
         "Check that a broker runs there, or name another with -b HOST:PORT."

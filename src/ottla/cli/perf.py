@@ -1,34 +1,35 @@
 """`ottla perf produce` and `ottla perf consume`: load on a topic, and what it came to."""
 
 import json
-import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import click
 
-from ottla.cli.options import bootstrap_option, json_option, open_cluster
-from ottla.clients.cluster import Cluster
-from ottla.clients.fetching import AssignedReader
-from ottla.clients.group_member import GroupMember
-from ottla.clients.producing import BatchSender, Delivery
-from ottla.clients.sender_settings import SenderSettings, with_properties
-from ottla.clients.topic_lookup import count_partitions
-from ottla.clients.topics import EARLIEST, list_offsets
+from ottla.cli.client_settings import client_settings
+from ottla.cli.options import bootstrap_option, json_option, open_admin, worded_failures
+from ottla.cli.perf_load import Load, Report
+from ottla.cli.perf_reading import Reading
+from ottla.cli.topic_lookup import count_partitions, count_partitions_or_create
+from ottla.clients.consumer.consumer import Consumer
+from ottla.clients.consumer.keys import CONSUMER_DEFINITION
+from ottla.clients.producer.keys import PRODUCER_DEFINITION
+from ottla.clients.producer.producer import Producer
 from ottla.core.types import TopicPartition
-from ottla.pipeline.latency import LatencyHistogram
 from ottla.records.compression import NAMES
 
-_PAYLOADS: Final = 64
-_SEND_AT_ONCE: Final = 256
 _IDLE_TIMEOUT_MS: Final = 10_000
-_MEBIBYTE: Final = 1024 * 1024
-_FETCH_WAIT_MS: Final = 200
-
-Report = dict[str, float | int | str | None]
+_POLL_RECORDS: Final = 2_000
+_ARROW_FETCH_BYTES: Final = 8 * 1024 * 1024
+_CLOSE_TIMEOUT_MS: Final = 5_000
+_NOT_FOR_LOAD: Final = {
+    "transactional.id": "load is not sent in transactions",
+    "key.serializer": "values are made as bytes",
+    "value.serializer": "values are made as bytes",
+}
+_arrow_option = click.option("--arrow", "as_arrow", is_flag=True, help="As Arrow tables, without an object per record.")
 
 
 @click.group("perf")
@@ -46,7 +47,11 @@ def perf() -> None:
 @click.option("-z", "--compression", type=click.Choice(NAMES), default="none", show_default=True)
 @click.option("--batch-size", type=click.IntRange(min=1), default=128 * 1024, show_default=True, metavar="BYTES")
 @click.option("--linger-ms", type=click.IntRange(min=0), default=5, show_default=True)
-@click.option("-X", "--producer-property", "settings", multiple=True, metavar="NAME=VALUE")
+@_arrow_option
+@click.option(
+    "-X", "--producer-property", "--command-property", "settings", multiple=True, metavar="NAME=VALUE",
+    help="Any setting of the producer.",
+)  # fmt: skip
 @json_option
 def produce(
     bootstrap: str,
@@ -58,88 +63,32 @@ def produce(
     compression: str,
     batch_size: int,
     linger_ms: int,
+    as_arrow: bool,
     settings: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Send records of random letters as fast as it goes, or at a rate.
 
-    A latency is that of a record's batch, from its first record to the answer. Exit code 1 when any was not stored.
+    A latency is that of a record, of every so many one, from its sending to its acknowledgement; with --arrow that of a
+    whole table. Exit code 1 when any was not stored.
     """
-    from ottla.cli.produce import pairs_of
-
-    chosen = {"acks": acks, "compression.type": compression, **pairs_of(settings, "-X")}
-    try:
-        sender_settings = with_properties(SenderSettings(batch_size=batch_size, linger_ms=linger_ms), chosen)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-    with open_cluster(bootstrap) as cluster, _progress(records) as show:
-        count_partitions(cluster, [topic], may_create=True)
-        load = _Load(cluster, topic, sender_settings, record_size=record_size)
-        started = time.monotonic()
-        load.run(records, throughput=throughput, show=show)
-        seconds = time.monotonic() - started
-    _print_report(load.report(seconds), as_json=as_json)
-    if load.failed or load.stored < records:
-        raise click.ClickException(f"{records - load.stored} of {records} records were not stored: {load.failure}")
+    chosen = {"acks": acks, "compression.type": compression, "batch.size": batch_size, "linger.ms": linger_ms}
+    client = client_settings(PRODUCER_DEFINITION, bootstrap, settings, chosen=chosen, owned=_NOT_FOR_LOAD)
+    with open_admin(bootstrap) as admin:
+        producer = Producer(client)
+        try:
+            count_partitions_or_create(producer, admin, topic)
+            load = Load(producer, topic, record_size=record_size)
+            send = load.send_tables if as_arrow else load.send_records
+            with _progress(records) as show:
+                send(records, throughput=throughput, show=show)
+        finally:
+            producer.close(timeout_ms=0)
+    _print_report(load.report(), as_json=as_json)
+    stored, failure = producer.counts().stored_records, producer.counts().first_failure
+    if stored < records:
+        raise click.ClickException(f"{records - stored} of {records} records were not stored: {failure}")
     return 0
-
-
-class _Load:
-    """One run of sending; counts what was answered."""
-
-    def __init__(self, cluster: Cluster, topic: str, settings: SenderSettings, *, record_size: int) -> None:
-        self.stored = 0
-        self.failed = 0
-        self.failure = "no answer in time"
-        self._topic = topic
-        self._cluster = cluster
-        self._settings = settings
-        self._record_size = record_size
-        self._latency = LatencyHistogram()
-        self._latency_sum_ms = 0.0
-
-    def run(self, records: int, *, throughput: int, show: Callable[[int], None]) -> None:
-        payloads = [_letters(self._record_size) for _ in range(_PAYLOADS)]
-        topic = self._topic
-        started = time.monotonic()
-        with BatchSender(self._cluster, self._settings, on_delivery=self._on_delivery) as sender:
-            send = sender.send
-            sent = 0
-            while sent < records:
-                allowed = min(records - sent, _SEND_AT_ONCE)
-                if throughput > 0:
-                    allowed = min(allowed, int((time.monotonic() - started) * throughput) + 1 - sent)
-                for number in range(sent, sent + allowed):
-                    send(topic, payloads[number % _PAYLOADS])
-                sent += max(0, allowed)
-                sender.poll(1 if allowed <= 0 else 0)
-                show(self.stored)
-            sender.flush()
-            show(self.stored)
-
-    def report(self, seconds: float) -> Report:
-        size_bytes = self.stored * self._record_size
-        return {
-            "records": self.stored,
-            "failed": self.failed,
-            "seconds": round(seconds, 3),
-            "records_per_second": round(self.stored / seconds, 1),
-            "mib_per_second": round(size_bytes / seconds / _MEBIBYTE, 3),
-            "latency_avg_ms": round(self._latency_sum_ms / self._latency.count, 2) if self._latency.count else None,
-            "latency_p50_ms": _rounded(self._latency.percentile_ms(50)),
-            "latency_p95_ms": _rounded(self._latency.percentile_ms(95)),
-            "latency_p99_ms": _rounded(self._latency.percentile_ms(99)),
-            "latency_max_ms": round(self._latency.max_ms, 2),
-        }
-
-    def _on_delivery(self, delivery: Delivery) -> None:
-        if delivery.error_code:
-            self.failed += delivery.record_count
-            self.failure = delivery.describe_error()
-            return
-        self.stored += delivery.record_count
-        self._latency.add(delivery.latency_ms)
-        self._latency_sum_ms += delivery.latency_ms
 
 
 @perf.command("consume")
@@ -149,90 +98,51 @@ class _Load:
 @click.option("-g", "--group", "group_id", help="As a member of this group; begins where it is, or at the beginning.")
 @click.option("--timeout-ms", type=click.IntRange(min=1), default=_IDLE_TIMEOUT_MS, show_default=True,
               help="Give up when nothing came for so long.")  # fmt: skip
+@_arrow_option
+@click.option(
+    "-X", "--consumer-property", "--command-property", "settings", multiple=True, metavar="NAME=VALUE",
+    help="Any setting of the consumer.",
+)  # fmt: skip
 @json_option
-def consume(bootstrap: str, topic: str, records: int, group_id: str | None, timeout_ms: int, as_json: bool) -> int:
-    """Read and decode records as fast as it goes. Exit code 1 when there were fewer than asked for."""
-    with open_cluster(bootstrap) as cluster, _progress(records) as show:
-        places = [TopicPartition(topic, number) for number in range(count_partitions(cluster, [topic])[topic])]
-        reading = _Reading(cluster, timeout_ms=timeout_ms, show=show)
-        started = time.monotonic()
-        if group_id is None:
-            reading.run(records, list_offsets(cluster, places, EARLIEST), None)
-        else:
-            member = GroupMember(cluster, group_id, [topic])
-            try:
-                reading.join(member)
-                reading.run(records, reading.positions, member)
-            finally:
-                member.leave()
-        seconds = time.monotonic() - started
-    _print_report(reading.report(seconds), as_json=as_json)
+def consume(
+    bootstrap: str,
+    topic: str,
+    records: int,
+    group_id: str | None,
+    timeout_ms: int,
+    as_arrow: bool,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Read and decode records as fast as it goes. Exit code 1 when there were fewer than asked for.
+
+    The time of a poll is that until it has given records.
+    """
+    chosen = {
+        "group.id": group_id,
+        "auto.offset.reset": "earliest",
+        "max.poll.records": _POLL_RECORDS,
+        "max.partition.fetch.bytes": _ARROW_FETCH_BYTES if as_arrow else None,  # a poll gives one fetch
+    }
+    owned = {"group.id": "a group is joined with -g GROUP"}
+    client = client_settings(CONSUMER_DEFINITION, bootstrap, settings, chosen=chosen, owned=owned)
+    with open_admin(bootstrap) as admin:
+        places = [TopicPartition(topic, number) for number in range(count_partitions(admin, [topic])[topic])]
+    with worded_failures():
+        consumer = Consumer(client)
+        try:
+            with _progress(records) as show:
+                reading = Reading(consumer, as_arrow=as_arrow, timeout_ms=timeout_ms, show=show)
+                if group_id is None:
+                    reading.run_assigned(places, records)
+                else:
+                    reading.run_in_group(topic, records)
+        finally:
+            consumer.close(_CLOSE_TIMEOUT_MS)
+    _print_report(reading.report(), as_json=as_json)
     if reading.records < records:
         raise click.ClickException(f"{reading.records} records came, {records} were asked for")
     return 0
-
-
-class _Reading:
-    """One run of reading, alone or as a member of a group."""
-
-    def __init__(self, cluster: Cluster, *, timeout_ms: int, show: Callable[[int], None]) -> None:
-        self.records = 0
-        self.positions: dict[TopicPartition, int] = {}
-        self._size_bytes = 0
-        self._join_seconds = 0.0
-        self._cluster = cluster
-        self._timeout_ms = timeout_ms
-        self._show = show
-
-    def join(self, member: GroupMember) -> None:
-        started = time.monotonic()
-        places = member.join()
-        committed = member.committed(places)
-        fresh = [place for place in places if place not in committed]
-        self.positions = {**committed, **(list_offsets(self._cluster, fresh, EARLIEST) if fresh else {})}
-        self._join_seconds += time.monotonic() - started
-
-    def run(self, records: int, positions: dict[TopicPartition, int], member: GroupMember | None) -> None:
-        with AssignedReader(self._cluster, positions, max_wait_ms=_FETCH_WAIT_MS) as reader:
-            last_at = time.monotonic()
-            while self.records < records and time.monotonic() - last_at < self._timeout_ms / 1000:
-                if reader.positions:
-                    fetched = reader.fetch()
-                else:
-                    fetched = []
-                    time.sleep(_FETCH_WAIT_MS / 1000)
-                for run in fetched:
-                    self.records += len(run.records)
-                    self._size_bytes += run.size_bytes
-                if fetched:
-                    last_at = time.monotonic()
-                    self._show(self.records)
-                if member is not None:
-                    member.tend()
-                    if member.must_rejoin:
-                        member.commit(reader.positions)
-                        self.join(member)
-                        reader.positions = dict(self.positions)
-            if member is not None:
-                member.commit(reader.positions)
-
-    def report(self, seconds: float) -> Report:
-        reading = max(seconds - self._join_seconds, 1e-9)
-        return {
-            "records": self.records,
-            "seconds": round(seconds, 3),
-            "join_seconds": round(self._join_seconds, 3),
-            "records_per_second": round(self.records / reading, 1),
-            "mib_per_second": round(self._size_bytes / reading / _MEBIBYTE, 3),
-        }
-
-
-def _letters(size: int) -> bytes:
-    return bytes(65 + byte % 26 for byte in os.urandom(size))
-
-
-def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, 2)
 
 
 @contextmanager

@@ -6,12 +6,11 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 from ottla.cli.escapes import unescape
-from ottla.clients.fetching import FetchedRecords
-from ottla.records.read import Record
+from ottla.clients.consumer.values import ConsumerRecord
 
-# What to print for these of the fetched records.
-RecordPrinter: TypeAlias = Callable[[FetchedRecords, Sequence[Record]], bytes]
-_Getter: TypeAlias = Callable[[Record], object]
+# What to print for these records.
+RecordPrinter: TypeAlias = Callable[[Sequence[ConsumerRecord]], bytes]
+_Getter: TypeAlias = Callable[[ConsumerRecord], object]
 
 _TOKEN: Final = re.compile(r"%(.)", re.DOTALL)
 _LENGTH: Final = Struct(">i")
@@ -24,9 +23,8 @@ TOKENS_HELP: Final = (
 def compile_format(text: str, *, null: bytes = b"") -> RecordPrinter:
     """ValueError names a token that doesn't exist. `null` is printed for keys and values that are null."""
     getters_of = _getters(null)
-    template = bytearray()  # for bytes % values; what is the same for a whole fetch is put in before
+    template = bytearray()  # for bytes % values
     getters: list[_Getter] = []
-    places: list[tuple[int, str]] = []  # where in the template the topic or the partition goes
     position = 0
     for match in _TOKEN.finditer(text):
         template += unescape(text[position : match.start()])
@@ -34,8 +32,6 @@ def compile_format(text: str, *, null: bytes = b"") -> RecordPrinter:
         token = match[1]
         if token == "%":
             template += b"%%"
-        elif token in "tp":
-            places.append((len(template), token))
         elif token in getters_of:
             conversion, getter = getters_of[token]
             template += conversion
@@ -45,40 +41,42 @@ def compile_format(text: str, *, null: bytes = b"") -> RecordPrinter:
     if text[position:].endswith("%"):
         raise ValueError("a format can't end in a single %")
     template += unescape(text[position:])
-    return _printer(bytes(template), getters, places)
+    return _printer(bytes(template), getters)
 
 
 def plain_printer(*, key_delimiter: bytes | None, delimiter: bytes, null: bytes = b"") -> RecordPrinter:
     """Values and the delimiter after each; with a key delimiter, keys before."""
     if key_delimiter is not None:
 
-        def print_keys_and_values(_: FetchedRecords, records: Sequence[Record]) -> bytes:
+        def print_keys_and_values(records: Sequence[ConsumerRecord]) -> bytes:
             between, after = key_delimiter, delimiter
             return b"".join(
                 [
-                    b"".join((null if key is None else key, between, null if value is None else value, after))
-                    for _, _, key, value, _ in records
+                    b"".join(
+                        (
+                            null if (key := record.key) is None else key,
+                            between,
+                            null if (value := record.value) is None else value,
+                            after,
+                        )
+                    )
+                    for record in records
                 ]
             )
 
         return print_keys_and_values
 
-    def print_values(_: FetchedRecords, records: Sequence[Record]) -> bytes:
-        values = [null if record[3] is None else record[3] for record in records]
+    def print_values(records: Sequence[ConsumerRecord]) -> bytes:
+        values = [null if (value := record.value) is None else value for record in records]
         values.append(b"")
         return delimiter.join(values)
 
     return print_values
 
 
-def _printer(template: bytes, getters: Sequence[_Getter], places: Sequence[tuple[int, str]]) -> RecordPrinter:
-    def print_records(fetched: FetchedRecords, records: Sequence[Record]) -> bytes:
-        filled = bytearray(template)
-        for position, token in reversed(places):
-            word = fetched.place.topic if token == "t" else str(fetched.place.partition)
-            filled[position:position] = word.encode().replace(b"%", b"%%")
-        of_fetch = bytes(filled)
-        return b"".join([of_fetch % tuple([get(record) for get in getters]) for record in records])
+def _printer(template: bytes, getters: Sequence[_Getter]) -> RecordPrinter:
+    def print_records(records: Sequence[ConsumerRecord]) -> bytes:
+        return b"".join([template % tuple([get(record) for get in getters]) for record in records])
 
     return print_records
 
@@ -90,13 +88,15 @@ def _getters(null: bytes) -> dict[str, tuple[bytes, _Getter]]:
         "R": (b"%b", lambda record: _LENGTH.pack(-1 if record.value is None else len(record.value))),
         "k": (b"%b", lambda record: null if record.key is None else record.key),
         "K": (b"%d", lambda record: -1 if record.key is None else len(record.key)),
+        "t": (b"%b", lambda record: record.topic.encode()),
+        "p": (b"%d", lambda record: record.partition),
         "o": (b"%d", lambda record: record.offset),
         "T": (b"%d", lambda record: record.timestamp_ms),
         "h": (b"%b", _headers_text),
     }
 
 
-def _headers_text(record: Record) -> bytes:
+def _headers_text(record: ConsumerRecord) -> bytes:
     return b",".join(
         [b"%b=%b" % (name.encode(), b"NULL" if value is None else value) for name, value in record.headers]
     )

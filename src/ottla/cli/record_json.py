@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
 from typing import Final, NamedTuple
 
-from ottla.clients.fetching import FetchedRecords
-from ottla.records.read import Record
+from ottla.clients.consumer.values import ConsumerRecord
+from ottla.core.types import BrokerId, TopicPartition
+from ottla.records.fetched_record import LOG_APPEND_TIME
 
 _quoted: Final[Callable[[str], str]] = encode_basestring
 Headers = Sequence[tuple[str, bytes | None]]
@@ -34,20 +35,34 @@ class InputRecord(NamedTuple):
     topic: str | None = None
 
 
-def json_lines(fetched: FetchedRecords, records: Sequence[Record]) -> bytes:
-    """One line for each of `records`, which are all or some of those fetched."""
-    topic, partition = fetched.place
-    kind = "logappend" if fetched.is_append_time else "create"
-    start = f'{{"topic":{_quoted(topic)},"partition":{partition},"offset":'
-    broker = f',"broker":{fetched.broker_id}'
+def json_lines(
+    records: Sequence[ConsumerRecord], leader_of: Callable[[TopicPartition], BrokerId | None] = lambda place: None
+) -> bytes:
+    """One line for each; `leader_of` is asked for the broker of each partition."""
+    frames: dict[tuple[str, int], tuple[str, str]] = {}  # what is the same for all records of a partition
     lines = []
-    for offset, timestamp_ms, key, value, headers in records:
+    for record in records:
+        place = (record.topic, record.partition)
+        frame = frames.get(place)
+        if frame is None:
+            frame = frames[place] = _frame(TopicPartition(*place), leader_of(TopicPartition(*place)))
+        start, broker = frame
+        timestamp_ms, headers = record.timestamp_ms, record.headers
+        kind = "logappend" if record.timestamp_type == LOG_APPEND_TIME else "create"
         tstype = kind if timestamp_ms >= 0 else "unknown"
         lines.append(
-            f'{start}{offset},"tstype":"{tstype}","ts":{timestamp_ms}{broker}'
-            f"{_headers_json(headers) if headers else ''}{_field_json('key', key)}{_field_json('payload', value)}}}\n"
+            f'{start}{record.offset},"tstype":"{tstype}","ts":{timestamp_ms}{broker}'
+            f"{_headers_json(headers) if headers else ''}"
+            f"{_field_json('key', record.key)}{_field_json('payload', record.value)}}}\n"
         )
     return "".join(lines).encode()
+
+
+def _frame(place: TopicPartition, broker_id: BrokerId | None) -> tuple[str, str]:
+    return (
+        f'{{"topic":{_quoted(place.topic)},"partition":{place.partition},"offset":',
+        "" if broker_id is None else f',"broker":{broker_id}',
+    )
 
 
 def _field_json(name: str, data: bytes | None) -> str:

@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any, Final, TypeVar
 
 from ottla.clients import admin_cluster, admin_configs, admin_groups, admin_offsets, admin_topics, topics
+from ottla.clients.addresses import Address
 from ottla.clients.admin_cluster import ClusterDescription, LogDirectory
 from ottla.clients.admin_configs import ConfigChange, ConfigEntry, ConfigResource
 from ottla.clients.admin_groups import GroupDescription, ListedGroup
@@ -16,14 +17,11 @@ from ottla.clients.admin_offsets import CommittedOffset, ListedOffset
 from ottla.clients.admin_topics import CreatedTopic, TopicDescription
 from ottla.clients.cluster import Cluster
 from ottla.clients.config import ClientConfig, ClientDefinition
-from ottla.clients.connection import Address
 from ottla.clients.errors import BrokerError, ClientClosed, OperationFailed
 from ottla.clients.topics import NewTopic
 from ottla.core.config.definition import ConfigKey
 from ottla.core.config.values import ConfigType
 from ottla.core.types import BrokerId, Offset, TopicPartition
-
-_REASON: Final = "an administrator keeps no connection that nobody uses"
 
 ADMIN_DEFINITION: Final = ClientDefinition(
     "admin",
@@ -38,13 +36,7 @@ ADMIN_DEFINITION: Final = ClientDefinition(
     ),
     not_served={
         "retries": "default.api.timeout.ms is the limit",
-        "reconnect.backoff.ms": "retry.backoff.ms is between two attempts",
-        "reconnect.backoff.max.ms": "retry.backoff.max.ms is between two attempts",
-        "socket.connection.setup.timeout.max.ms": "",
-        "connections.max.idle.ms": _REASON,
         "metadata.max.age.ms": "every operation asks for fresh metadata",
-        "send.buffer.bytes": "",
-        "receive.buffer.bytes": "",
         "bootstrap.controllers": "brokers are asked",
     },
 )
@@ -80,8 +72,7 @@ class Admin:
         self._cluster = Cluster(
             config.bootstrap,
             client_id=config.client_id,
-            connect_timeout_ms=config.get_int("socket.connection.setup.timeout.ms"),
-            request_timeout_ms=config.get_int("request.timeout.ms"),
+            settings=config.network_settings(),
             retry_timeout_ms=config.get_int("default.api.timeout.ms"),
             retry_backoff_ms=config.get_int("retry.backoff.ms"),
             retry_backoff_max_ms=config.get_int("retry.backoff.max.ms"),
@@ -107,11 +98,11 @@ class Admin:
 
     def connect(self) -> None:
         """Reach any broker, or say at once why not: no retries."""
-        self._run(lambda cluster: cluster.any_connection())
+        self._run(lambda cluster: cluster.refresh([]))
 
     def serves(self, api_key: int) -> bool:
         """Whether the cluster has an API of the protocol."""
-        return self._run(lambda cluster: cluster.retry(lambda: cluster.any_connection().serves(api_key)))
+        return self._run(lambda cluster: cluster.retry(lambda: cluster.any_broker().serves(api_key)))
 
     def brokers(self) -> dict[BrokerId, Address]:
         """The brokers that are there now, and where clients reach them."""

@@ -68,7 +68,7 @@ def describe_log_dirs(
     cluster.retry(lambda: cluster.refresh([]))
     found: list[LogDirectory] = []
     for broker_id in sorted(cluster.brokers if broker_ids is None else broker_ids):
-        answer = cluster.connection_to(broker_id).request(_request(wanted), DescribeLogDirsResponse)
+        answer = cluster.broker(broker_id).request(_request(wanted), DescribeLogDirsResponse)
         check(answer.error_code, f"log directories of broker {broker_id}")
         for directory in answer.results:
             replicas = tuple(

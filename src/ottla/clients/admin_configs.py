@@ -5,8 +5,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from ottla.clients.admin_retry import ask_each, left_out, outcome_of
-from ottla.clients.cluster import Cluster
-from ottla.clients.connection import Connection
+from ottla.clients.cluster import AskedBroker, Cluster
 from ottla.clients.errors import BrokerError
 from ottla.core.types import BrokerId
 from ottla.protocol.messages.describe_configs import (
@@ -131,7 +130,7 @@ def describe_configs(
         outcomes: dict[ConfigResource, tuple[ConfigEntry, ...] | BrokerError] = {
             resource: left_out(f"configuration of {resource}") for resource in left
         }
-        for connection, asked in _by_connection(cluster, left):
+        for broker, asked in _by_broker(cluster, left):
             request = DescribeConfigsRequest(
                 resources=[
                     DescribeConfigsResource(resource_type=resource.type, resource_name=resource.name)
@@ -140,7 +139,7 @@ def describe_configs(
                 include_synonyms=with_synonyms,
                 include_documentation=with_documentation,
             )
-            for result in connection.request(request, DescribeConfigsResponse).results:
+            for result in broker.request(request, DescribeConfigsResponse).results:
                 resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
                 entries = tuple(sorted((_entry(config) for config in result.configs), key=lambda entry: entry.name))
                 what = f"configuration of {resource}"
@@ -159,7 +158,7 @@ def alter_configs(
         outcomes: dict[ConfigResource, BrokerError | None] = {
             resource: left_out(f"altering {resource}") for resource in left
         }
-        for connection, asked in _by_connection(cluster, left):
+        for broker, asked in _by_broker(cluster, left):
             altered = [
                 AlterConfigsResource(
                     resource_type=resource.type,
@@ -172,7 +171,7 @@ def alter_configs(
                 for resource in asked
             ]
             request = IncrementalAlterConfigsRequest(resources=altered, validate_only=validate_only)
-            for result in connection.request(request, IncrementalAlterConfigsResponse).responses:
+            for result in broker.request(request, IncrementalAlterConfigsResponse).responses:
                 resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
                 what = f"altering {resource}"
                 outcomes[resource] = outcome_of(result.error_code, what, result.error_message, None)
@@ -181,18 +180,16 @@ def alter_configs(
     return ask_each(cluster, changes, attempt)
 
 
-def _by_connection(cluster: Cluster, resources: list[ConfigResource]) -> list[tuple[Connection, list[ConfigResource]]]:
+def _by_broker(cluster: Cluster, resources: list[ConfigResource]) -> list[tuple[AskedBroker, list[ConfigResource]]]:
     """A broker answers for itself only; everything else is asked of the one that also keeps it."""
     cluster.refresh([])
-    if cluster.controller_id in cluster.brokers:
-        common = cluster.connection_to(cluster.controller_id)
-    else:
-        common = cluster.any_connection()
-    requests: list[tuple[Connection, list[ConfigResource]]] = []
+    has_controller = cluster.controller_id in cluster.brokers
+    common = cluster.broker(cluster.controller_id) if has_controller else cluster.any_broker()
+    requests: list[tuple[AskedBroker, list[ConfigResource]]] = []
     shared: list[ConfigResource] = []
     for resource in resources:
         if resource.type == ResourceType.BROKER and resource.name:
-            requests.append((cluster.connection_to(int(resource.name)), [resource]))
+            requests.append((cluster.broker(int(resource.name)), [resource]))
         else:
             shared.append(resource)
     for start in range(0, len(shared), _RESOURCES_PER_REQUEST):

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeVar
 
 from ottla.clients.admin_retry import ask_each, left_out, outcome_of
-from ottla.clients.cluster import Cluster
-from ottla.clients.connection import Connection
+from ottla.clients.cluster import AskedBroker, Cluster
 from ottla.clients.errors import BrokerError, check
 from ottla.core.errors import ErrorCode, ProtocolViolation
 from ottla.core.types import BrokerId, TopicPartition
@@ -71,7 +70,7 @@ def list_groups(cluster: Cluster) -> list[ListedGroup]:
         cluster.refresh([])
         found = {}
         for broker_id in cluster.brokers:
-            answer = cluster.connection_to(broker_id).request(ListGroupsRequest(), ListGroupsResponse)
+            answer = cluster.broker(broker_id).request(ListGroupsRequest(), ListGroupsResponse)
             check(answer.error_code, f"listing the groups of broker {broker_id}")
             for group in answer.groups:
                 found[group.group_id] = ListedGroup(
@@ -84,19 +83,19 @@ def list_groups(cluster: Cluster) -> list[ListedGroup]:
 
 def coordinators_of(cluster: Cluster, group_ids: list[str]) -> dict[str, BrokerId | BrokerError]:
     """Who coordinates each group; asks once, the caller retries."""
-    connection = cluster.any_connection()
-    key = ApiKey.FIND_COORDINATOR
-    version = connection.version_for(key, FindCoordinatorRequest.VERSIONS)
+    broker = cluster.any_broker()
     outcomes: dict[str, BrokerId | BrokerError] = {}
-    if version <= _FIND_ONE_VERSION_MAX:
+    first, last = FindCoordinatorRequest.VERSIONS
+    if not broker.serves(ApiKey.FIND_COORDINATOR, version=_FIND_ONE_VERSION_MAX + 1):
         for group_id in group_ids:
             one = FindCoordinatorRequest(key=group_id, key_type=GROUP_COORDINATOR)
-            answer = connection.request(one, FindCoordinatorResponse, version=version)
+            answer = broker.request(one, FindCoordinatorResponse, versions=(first, _FIND_ONE_VERSION_MAX))
             what = f"coordinator of group {group_id}"
             outcomes[group_id] = outcome_of(answer.error_code, what, answer.error_message, answer.node_id)
         return outcomes
     request = FindCoordinatorRequest(key_type=GROUP_COORDINATOR, coordinator_keys=group_ids)
-    for found in connection.request(request, FindCoordinatorResponse, version=version).coordinators:
+    versions = (_FIND_ONE_VERSION_MAX + 1, last)
+    for found in broker.request(request, FindCoordinatorResponse, versions=versions).coordinators:
         what = f"coordinator of group {found.key}"
         outcomes[found.key] = outcome_of(found.error_code, what, found.error_message, found.node_id)
     return outcomes
@@ -105,7 +104,7 @@ def coordinators_of(cluster: Cluster, group_ids: list[str]) -> dict[str, BrokerI
 def ask_coordinators(
     cluster: Cluster,
     group_ids: Iterable[str],
-    ask: Callable[[Connection, BrokerId, list[str]], dict[str, R | BrokerError]],
+    ask: Callable[[AskedBroker, BrokerId, list[str]], dict[str, R | BrokerError]],
 ) -> dict[str, R | BrokerError]:
     """Ask each group's coordinator, found anew in every attempt: it may have moved."""
 
@@ -119,7 +118,7 @@ def ask_coordinators(
             else:
                 by_broker.setdefault(coordinator, []).append(group_id)
         for broker_id, of_broker in by_broker.items():
-            outcomes.update(ask(cluster.connection_to(broker_id), broker_id, of_broker))
+            outcomes.update(ask(cluster.broker(broker_id), broker_id, of_broker))
         return outcomes
 
     return ask_each(cluster, group_ids, attempt)
@@ -133,8 +132,8 @@ def describe_each_group(cluster: Cluster, group_ids: Iterable[str]) -> dict[str,
 def delete_groups(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, BrokerError | None]:
     """Only groups without members can go."""
 
-    def ask(connection: Connection, broker_id: BrokerId, asked: list[str]) -> dict[str, BrokerError | None]:
-        answer = connection.request(DeleteGroupsRequest(groups_names=asked), DeleteGroupsResponse)
+    def ask(broker: AskedBroker, broker_id: BrokerId, asked: list[str]) -> dict[str, BrokerError | None]:
+        answer = broker.request(DeleteGroupsRequest(groups_names=asked), DeleteGroupsResponse)
         return {
             result.group_id: outcome_of(result.error_code, f"deleting group {result.group_id}", None, None)
             for result in answer.results
@@ -143,13 +142,11 @@ def delete_groups(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, Broke
     return ask_coordinators(cluster, group_ids, ask)
 
 
-def _describe(
-    connection: Connection, broker_id: BrokerId, asked: list[str]
-) -> dict[str, GroupDescription | BrokerError]:
+def _describe(broker: AskedBroker, broker_id: BrokerId, asked: list[str]) -> dict[str, GroupDescription | BrokerError]:
     outcomes: dict[str, GroupDescription | BrokerError] = {}
-    if connection.serves(ApiKey.CONSUMER_GROUP_DESCRIBE):
+    if broker.serves(ApiKey.CONSUMER_GROUP_DESCRIBE):
         request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=asked)
-        answer = connection.request(request, consumer_group_describe.ConsumerGroupDescribeResponse)
+        answer = broker.request(request, consumer_group_describe.ConsumerGroupDescribeResponse)
         for group in answer.groups:
             # Classic groups are "not found" or "unsupported" here, and asked for below.
             if group.error_code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
@@ -158,7 +155,7 @@ def _describe(
                 outcomes[group.group_id] = outcome_of(group.error_code, what, group.error_message, described)
     classic = [group_id for group_id in asked if group_id not in outcomes]
     if classic:
-        outcomes.update(_describe_classic(connection, broker_id, classic))
+        outcomes.update(_describe_classic(broker, broker_id, classic))
     return outcomes
 
 
@@ -192,11 +189,11 @@ def _newer_group(group: consumer_group_describe.DescribedGroup, broker_id: Broke
 
 
 def _describe_classic(
-    connection: Connection, broker_id: BrokerId, asked: list[str]
+    broker: AskedBroker, broker_id: BrokerId, asked: list[str]
 ) -> dict[str, GroupDescription | BrokerError]:
     outcomes: dict[str, GroupDescription | BrokerError] = {}
     request = describe_groups.DescribeGroupsRequest(groups=asked)
-    for group in connection.request(request, describe_groups.DescribeGroupsResponse).groups:
+    for group in broker.request(request, describe_groups.DescribeGroupsResponse).groups:
         what = f"describing group {group.group_id}"
         error_code = group.error_code
         if error_code == ErrorCode.NONE and group.group_state == DEAD:

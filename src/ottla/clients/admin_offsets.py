@@ -14,12 +14,10 @@ from ottla.clients.admin_retry import (
     only,
     outcome_of,
 )
-from ottla.clients.cluster import Cluster
-from ottla.clients.connection import Connection
+from ottla.clients.cluster import AskedBroker, Cluster
 from ottla.clients.errors import BrokerError
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, LeaderEpoch, Offset, TimestampMs, TopicPartition
-from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -50,7 +48,6 @@ NO_OFFSET: Final[Offset] = -1
 # From version 10 on these two name topics by id; an offset may well be of a topic that no longer exists.
 _FETCH_VERSIONS: Final = (2, 9)
 _COMMIT_VERSIONS: Final = (2, 9)
-_FETCH_GROUPS_VERSION: Final = 8
 
 
 class ListedOffset(NamedTuple):
@@ -91,7 +88,7 @@ def list_each_offset(
                 for name, partitions in by_topic(asked).items()
             ]
             request = ListOffsetsRequest(replica_id=-1, topics=topics, timeout_ms=OPERATION_TIMEOUT_MS)
-            for topic in cluster.connection_to(broker_id).request(request, ListOffsetsResponse).topics:
+            for topic in cluster.broker(broker_id).request(request, ListOffsetsResponse).topics:
                 for result in topic.partitions:
                     place = TopicPartition(topic.name, result.partition_index)
                     found = ListedOffset(result.offset, result.timestamp, result.leader_epoch)
@@ -106,17 +103,16 @@ def fetch_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, Commi
     """All that a group has committed; nothing for a group that doesn't exist."""
 
     def ask(
-        connection: Connection, broker_id: BrokerId, asked: list[str]
+        broker: AskedBroker, broker_id: BrokerId, asked: list[str]
     ) -> dict[str, dict[TopicPartition, CommittedOffset] | BrokerError]:
-        version = connection.version_for(ApiKey.OFFSET_FETCH, _FETCH_VERSIONS)
         request = OffsetFetchRequest(
             group_id=group_id, topics=None, groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)]
         )
-        answer = connection.request(request, OffsetFetchResponse, version=version)
+        answer = broker.request(request, OffsetFetchResponse, versions=_FETCH_VERSIONS)
         what = f"committed offsets of group {group_id}"
         found: dict[TopicPartition, CommittedOffset] = {}
         topics: list[tuple[str, Sequence[OffsetFetchResponsePartition | OffsetFetchResponsePartitions]]]
-        if version >= _FETCH_GROUPS_VERSION:
+        if answer.groups:  # from version 8 on
             (group,) = answer.groups
             error_code = group.error_code
             topics = [(topic.name, topic.partitions) for topic in group.topics]
@@ -145,7 +141,7 @@ def commit_offsets(
     """Set the offsets of a group that has no members; an active group answers UNKNOWN_MEMBER_ID."""
 
     def ask(
-        connection: Connection, broker_id: BrokerId, asked: list[str]
+        broker: AskedBroker, broker_id: BrokerId, asked: list[str]
     ) -> dict[str, dict[TopicPartition, BrokerError | None] | BrokerError]:
         topics = [
             OffsetCommitRequestTopic(
@@ -159,11 +155,10 @@ def commit_offsets(
             )
             for name, partitions in by_topic(offsets).items()
         ]
-        version = connection.version_for(ApiKey.OFFSET_COMMIT, _COMMIT_VERSIONS)
         request = OffsetCommitRequest(group_id=group_id, topics=topics)
         what = f"group {group_id}: setting the offset of"
         outcomes: dict[TopicPartition, BrokerError | None] = {place: left_out(f"{what} {place}") for place in offsets}
-        for topic in connection.request(request, OffsetCommitResponse, version=version).topics:
+        for topic in broker.request(request, OffsetCommitResponse, versions=_COMMIT_VERSIONS).topics:
             for result in topic.partitions:
                 place = TopicPartition(topic.name, result.partition_index)
                 outcomes[place] = outcome_of(result.error_code, f"{what} {place}", None, None)
@@ -179,7 +174,7 @@ def delete_offsets(
     wanted = list(places)
 
     def ask(
-        connection: Connection, broker_id: BrokerId, asked: list[str]
+        broker: AskedBroker, broker_id: BrokerId, asked: list[str]
     ) -> dict[str, dict[TopicPartition, BrokerError | None] | BrokerError]:
         topics = [
             OffsetDeleteRequestTopic(
@@ -188,7 +183,7 @@ def delete_offsets(
             )
             for name, partitions in by_topic(wanted).items()
         ]
-        answer = connection.request(OffsetDeleteRequest(group_id=group_id, topics=topics), OffsetDeleteResponse)
+        answer = broker.request(OffsetDeleteRequest(group_id=group_id, topics=topics), OffsetDeleteResponse)
         what = f"group {group_id}: deleting the offset of"
         if answer.error_code != ErrorCode.NONE:
             return {group_id: BrokerError(answer.error_code, f"group {group_id}: deleting offsets")}

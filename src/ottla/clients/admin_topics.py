@@ -100,7 +100,7 @@ def describe_topics(cluster: Cluster, names: Iterable[str] | None = None) -> dic
     """These topics, or all; by DescribeTopicPartitions where the broker has it, which also knows eligible leaders."""
 
     def attempt(wanted: list[str]) -> dict[str, TopicDescription | BrokerError]:
-        if cluster.any_connection().serves(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
+        if cluster.any_broker().serves(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
             return _by_partition_pages(cluster, wanted)
         return _by_metadata(cluster, wanted)
 

@@ -10,13 +10,13 @@ from os import PathLike
 from typing import Any, Final, TypeVar
 
 from ottla.clients import admin
+from ottla.clients.addresses import Address
 from ottla.clients.admin_cluster import ClusterDescription, LogDirectory
 from ottla.clients.admin_configs import ConfigChange, ConfigEntry, ConfigResource
 from ottla.clients.admin_groups import GroupDescription, ListedGroup
 from ottla.clients.admin_offsets import CommittedOffset, ListedOffset
 from ottla.clients.admin_topics import CreatedTopic, TopicDescription
 from ottla.clients.config import ClientConfig
-from ottla.clients.connection import Address
 from ottla.clients.errors import ClientClosed
 from ottla.clients.topics import NewTopic
 from ottla.core.types import BrokerId, Offset, TopicPartition

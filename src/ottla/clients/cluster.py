@@ -1,27 +1,29 @@
-"""A client's view of a cluster: brokers, who leads which partition, and one blocking connection to each of them.
+"""An administrator's view of a cluster: brokers, who leads which partition, and questions to each of them, blocking.
 
 The view is as old as its last `refresh`; whoever is told that a leader moved refreshes it and tries again.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
-from ottla.clients.connection import (
-    CONNECT_TIMEOUT_MS,
-    DEFAULT_CLIENT_ID,
-    REQUEST_TIMEOUT_MS,
-    Address,
-    Connection,
-    parse_bootstrap,
-)
+from ottla import __version__
+from ottla.clients.addresses import Address, parse_bootstrap
 from ottla.clients.errors import BrokerError, ConnectionFailed, check
+from ottla.clients.network.called import CalledNetwork
+from ottla.clients.network.port import ANY_BROKER
+from ottla.clients.network.settings import NetworkSettings
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, TopicPartition
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.message import ApiMessage
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 NO_LEADER: Final[BrokerId] = -1
+DEFAULT_CLIENT_ID: Final = "ottla"
+CONNECT_TIMEOUT_MS: Final = 10_000
+REQUEST_TIMEOUT_MS: Final = 30_000
 RETRY_TIMEOUT_MS: Final = 30_000
 RETRY_BACKOFF_MS: Final = 20
 RETRY_BACKOFF_MAX_MS: Final = 1_000
@@ -39,88 +41,127 @@ class PartitionView(NamedTuple):
     in_sync_ids: tuple[BrokerId, ...]
 
 
+class AskedBroker:
+    """One broker of a cluster; connected to when it is asked the first thing."""
+
+    __slots__ = ("_network", "broker_id")
+
+    def __init__(self, broker_id: BrokerId, network: CalledNetwork) -> None:
+        self.broker_id = broker_id
+        self._network = network
+
+    def request(
+        self, message: ApiMessage, response_class: type[ResponseT], *, versions: tuple[int, int] | None = None
+    ) -> ResponseT:
+        """Send and wait for the answer; in the highest version that both sides speak, of those given or all."""
+        answer = self._network.ask(self.broker_id, message, versions=versions)
+        assert isinstance(answer, response_class)
+        return answer
+
+    def serves(self, api_key: int, *, version: int = 0) -> bool:
+        """Whether it has an API, in this version or a later one."""
+        self.connect()
+        theirs = self._network.serves(self.broker_id, api_key)
+        return theirs is not None and theirs[1] >= version
+
+    def connect(self) -> None:
+        """Whatever a broker serves, it has told when this returns."""
+        if self._network.serves(self.broker_id, ApiKey.API_VERSIONS) is None:
+            request = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
+            self._network.ask(self.broker_id, request)
+
+
 class Cluster:
-    """Owned by one thread. Connections are made when first needed and kept; `close` closes them all."""
+    """Owned by one thread at a time. Connections are made when first needed and kept; `close` closes them all."""
 
     def __init__(
         self,
         bootstrap: str,
         *,
         client_id: str = DEFAULT_CLIENT_ID,
-        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
-        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        settings: NetworkSettings | None = None,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
         retry_backoff_ms: int = RETRY_BACKOFF_MS,
         retry_backoff_max_ms: int = RETRY_BACKOFF_MAX_MS,
     ) -> None:
         self.client_id = client_id
+        self.settings = settings or NetworkSettings()
         self.retry_timeout_ms = retry_timeout_ms
         self.cluster_id: str | None = None
         self.controller_id: BrokerId = NO_LEADER
         self.brokers: dict[BrokerId, Address] = {}
         self.topics: dict[str, list[PartitionView]] = {}
-        self._bootstrap = parse_bootstrap(bootstrap)
+        parse_bootstrap(bootstrap)  # a wrong one is told here
+        self._bootstrap = bootstrap
         self._retry_backoff_ms = retry_backoff_ms
         self._retry_backoff_max_ms = retry_backoff_max_ms
-        self._connect_timeout_ms = connect_timeout_ms
-        self._request_timeout_ms = request_timeout_ms
-        self._connections: dict[Address, Connection] = {}
+        self._opened: CalledNetwork | None = None
 
-    def __enter__(self) -> "Cluster":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        """What is asked afterwards connects anew."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+            self.brokers = {}
 
-    def open_connection(self, address: Address) -> Connection:
-        """A new connection with this cluster's settings, owned by the caller."""
-        return Connection(
-            address,
-            client_id=self.client_id,
-            connect_timeout_ms=self._connect_timeout_ms,
-            request_timeout_ms=self._request_timeout_ms,
-        )
+    @property
+    def _network(self) -> CalledNetwork:
+        if self._opened is None:
+            self._opened = self._new_network()
+        return self._opened
 
-    def any_connection(self) -> Connection:
-        """To whichever broker can be reached, known ones first."""
-        failure: ConnectionFailed | None = None
-        for address in [*self.brokers.values(), *self._bootstrap]:
-            try:
-                return self._connection_at(address)
-            except ConnectionFailed as error:
-                failure = error
-        assert failure is not None
-        raise failure
+    def _new_network(self) -> CalledNetwork:
+        return CalledNetwork(self._bootstrap, client_id=self.client_id, settings=self.settings)
 
-    def connection_to(self, broker_id: BrokerId) -> Connection:
-        address = self.brokers.get(broker_id)
-        if address is None:
+    def any_broker(self) -> AskedBroker:
+        """Whichever can be reached; it is connected to."""
+        if not self.brokers:
+            self.refresh([])
+        for _ in range(2):
+            for broker_id in self.brokers:
+                broker = AskedBroker(broker_id, self._network)
+                try:
+                    broker.connect()
+                except ConnectionFailed:
+                    continue
+                return broker
+            self.refresh([])  # by the bootstrap servers, if need be: all that were known may be gone
+        raise ConnectionFailed(f"none of the brokers {', '.join(map(str, self.brokers.values()))} was reached")
+
+    def broker(self, broker_id: BrokerId) -> AskedBroker:
+        if broker_id not in self.brokers:
             raise BrokerError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not in the metadata")
-        return self._connection_at(address)
+        return AskedBroker(broker_id, self._network)
 
     def ask_any(self, message: ApiMessage, response_class: type[ResponseT]) -> ResponseT:
-        return self.any_connection().request(message, response_class)
+        answer = self._network.ask(ANY_BROKER, message)
+        assert isinstance(answer, response_class)
+        return answer
 
     def ask_controller(self, message: ApiMessage, response_class: type[ResponseT]) -> ResponseT:
         if self.controller_id not in self.brokers:
             self.refresh([])
         if self.controller_id not in self.brokers:
             raise BrokerError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller at the moment")
-        return self.connection_to(self.controller_id).request(message, response_class)
+        return self.broker(self.controller_id).request(message, response_class)
 
     def refresh(self, topics: Sequence[str] | None = None) -> None:
         """Ask for the metadata of these topics, None for all; topics that don't exist are left out of the view."""
         asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        answer = self.ask_any(MetadataRequest(topics=asked, allow_auto_topic_creation=False), MetadataResponse)
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        # Version 0 has no way to ask for none: an empty list would mean all.
+        answer: MetadataResponse = self._network.ask(ANY_BROKER, request, versions=(1, MetadataRequest.VERSIONS[1]))
         check(answer.error_code, "metadata")
         self.cluster_id = answer.cluster_id
         self.controller_id = answer.controller_id
         self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+        self._network.set_brokers(self.brokers)
         if topics is None:
             self.topics.clear()
         for topic in answer.topics:
@@ -170,9 +211,3 @@ class Cluster:
                     raise
             time.sleep(wait_ms / 1000)
             wait_ms = min(2 * wait_ms, self._retry_backoff_max_ms)
-
-    def _connection_at(self, address: Address) -> Connection:
-        connection = self._connections.get(address)
-        if connection is None or not connection.is_open:
-            connection = self._connections[address] = self.open_connection(address)
-        return connection

@@ -4,17 +4,17 @@ No groups and no commits. `ottla.columns.read` and `ottla.columns.read_batches` 
 """
 
 import datetime
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from ottla.clients.admin_offsets import NO_OFFSET, list_each_offset
-from ottla.clients.cluster import Cluster
-from ottla.clients.errors import BrokerError
-from ottla.clients.fetched_batches import UnreadableRecords
-from ottla.clients.fetching import READ_COMMITTED, READ_UNCOMMITTED, AssignedReader, FetchedBatches
-from ottla.clients.topics import EARLIEST, LATEST
+from ottla.clients.admin import Admin
+from ottla.clients.admin_offsets import NO_OFFSET
+from ottla.clients.consumer.consumer import Consumer
+from ottla.clients.errors import OperationFailed
+from ottla.clients.fetched_batches import UnreadableRecords, WantedBatches
 from ottla.columns.decoding import ColumnDecoder
 from ottla.columns.schema import RECORD_SCHEMA, RECORD_SCHEMA_WITH_HEADERS
 from ottla.core.types import Offset, TopicPartition
@@ -27,7 +27,8 @@ DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 BATCH_BYTES: Final = 32 * 1024 * 1024
 _FETCH_BYTES_MAX: Final = 32 * 1024 * 1024
 _PARTITION_BYTES_MAX: Final = 8 * 1024 * 1024
-_WAIT_MS: Final = 500
+_WAIT_MS: Final = 100
+_UNREACHABLE_MS: Final = 30_000
 _BATCHES_AT_ONCE: Final = 16
 
 
@@ -79,29 +80,31 @@ def read_batches(
     if isolation_level not in ("read_uncommitted", "read_committed"):
         raise ValueError(f"isolation_level {isolation_level!r}; read_uncommitted or read_committed is expected")
     topics = [topic] if isinstance(topic, str) else list(topic)
-    cluster = Cluster(bootstrap_servers, client_id=client_id)
-    try:
-        places = _places(cluster, topics, partitions)
-        starts = _offsets_at(cluster, places, start, "start")
-        ends = _offsets_at(cluster, places, end, "end")
-    except BaseException:
-        cluster.close()
-        raise
-    batches = _stream(
-        cluster,
-        starts,
-        ends,
-        isolation_level=READ_COMMITTED if isolation_level == "read_committed" else READ_UNCOMMITTED,
-        with_headers=headers,
-        batch_bytes=batch_bytes,
-    )
+    client = {"bootstrap.servers": bootstrap_servers, "client.id": client_id}
+    with Admin(client) as admin:
+        admin.connect()  # a wrong address is told at once; only what comes after is worth retries
+        places = _places(admin, topics, partitions)
+        starts = _offsets_at(admin, places, start, "start")
+        ends = _offsets_at(admin, places, end, "end")
+    settings = {
+        **client,
+        "isolation.level": isolation_level,
+        "auto.offset.reset": "none",
+        "fetch.max.bytes": _FETCH_BYTES_MAX,
+        "max.partition.fetch.bytes": _PARTITION_BYTES_MAX,
+    }
+    batches = _stream(settings, starts, ends, with_headers=headers, batch_bytes=batch_bytes)
     return pa.RecordBatchReader.from_batches(RECORD_SCHEMA_WITH_HEADERS if headers else RECORD_SCHEMA, batches)
 
 
-def _places(cluster: Cluster, topics: Sequence[str], partitions: Sequence[int] | None) -> list[TopicPartition]:
+def _places(admin: Admin, topics: Sequence[str], partitions: Sequence[int] | None) -> list[TopicPartition]:
     places = []
+    try:
+        described = admin.describe_topics(topics)
+    except OperationFailed as failed:
+        raise next(iter(failed.failures.values())) from None
     for topic in topics:
-        count = cluster.partition_count(topic)
+        count = len(described[topic].partitions)
         for partition in range(count) if partitions is None else partitions:
             if not 0 <= partition < count:
                 raise ValueError(f"partition {partition} of topic {topic}, which has {count}")
@@ -110,7 +113,7 @@ def _places(cluster: Cluster, topics: Sequence[str], partitions: Sequence[int] |
 
 
 def _offsets_at(
-    cluster: Cluster, places: Sequence[TopicPartition], where: Place, name: str
+    admin: Admin, places: Sequence[TopicPartition], where: Place, name: str
 ) -> dict[TopicPartition, Offset]:
     if isinstance(where, Mapping):
         unnamed = sorted({place.partition for place in places} - where.keys())
@@ -122,59 +125,60 @@ def _offsets_at(
     if isinstance(where, datetime.datetime):
         if where.tzinfo is None:
             raise ValueError(f"{name} {where.isoformat()} has no time zone; use datetime.timezone.utc or another")
-        found = _listed(cluster, places, int(where.timestamp() * 1000))
+        found = _listed(admin, places, int(where.timestamp() * 1000))
         after_all = [place for place, offset in found.items() if offset == NO_OFFSET]
-        return found | (_listed(cluster, after_all, LATEST) if after_all else {})
+        return found | (_listed(admin, after_all, Admin.LATEST) if after_all else {})
     if where in ("earliest", "latest"):
-        return _listed(cluster, places, EARLIEST if where == "earliest" else LATEST)
+        return _listed(admin, places, Admin.EARLIEST if where == "earliest" else Admin.LATEST)
     raise ValueError(f"{name} {where!r}; expected earliest, latest, a datetime, an offset, or offsets by partition")
 
 
-def _listed(cluster: Cluster, places: Sequence[TopicPartition], time_ms: int) -> dict[TopicPartition, Offset]:
-    found = {}
-    for place, outcome in list_each_offset(cluster, places, time_ms).items():
-        if isinstance(outcome, BrokerError):
-            raise outcome
-        found[place] = outcome.offset
-    return found
+def _listed(admin: Admin, places: Sequence[TopicPartition], time_ms: int) -> dict[TopicPartition, Offset]:
+    try:
+        return {place: found.offset for place, found in admin.list_offsets(places, time_ms).items()}
+    except OperationFailed as failed:
+        raise next(iter(failed.failures.values())) from None
 
 
 def _stream(
-    cluster: Cluster,
+    settings: Mapping[str, object],
     starts: Mapping[TopicPartition, Offset],
     ends: Mapping[TopicPartition, Offset],
     *,
-    isolation_level: int,
     with_headers: bool,
     batch_bytes: int,
 ) -> Iterator[Any]:
-    positions = {place: offset for place, offset in starts.items() if offset < ends[place]}
+    left = {place: offset for place, offset in starts.items() if offset < ends[place]}
+    if not left:
+        return
     decoder = ColumnDecoder(with_headers=with_headers)
-    with (
-        cluster,
-        AssignedReader(
-            cluster,
-            positions,
-            max_wait_ms=_WAIT_MS,
-            max_bytes=_FETCH_BYTES_MAX,
-            partition_max_bytes=_PARTITION_BYTES_MAX,
-            isolation_level=isolation_level,
-        ) as reader,
-    ):
-        while reader.positions:
-            for fetched in reader.fetch_batches():
-                for _ in _decode(decoder, fetched, ends[fetched.wanted.place]):
+    with Consumer(settings) as consumer:
+        consumer.assign(left)
+        for place, offset in left.items():
+            consumer.seek(place, offset)
+        reached_at = time.monotonic()
+        while left:
+            fetched = consumer.poll_fetched(_WAIT_MS)
+            if fetched is not None:
+                for _ in _decode(decoder, fetched, ends[fetched.place]):
                     if decoder.data_bytes >= batch_bytes:
                         yield decoder.finish()
-            for place in [place for place in reader.positions if _is_done(reader, place, ends[place])]:
-                del reader.positions[place]
+            if fetched is not None or consumer.unreachable is None:
+                reached_at = time.monotonic()
+            elif time.monotonic() - reached_at > _UNREACHABLE_MS / 1000:
+                raise consumer.unreachable
+            # What was just read may be done; with nothing new, so may be all that has nothing more to wait for.
+            for place in [fetched.place] if fetched is not None else list(left):
+                if place in left and _is_done(consumer, place, ends[place]):
+                    del left[place]
+                    consumer.pause(place)
         if decoder.count:
             yield decoder.finish()
 
 
-def _decode(decoder: ColumnDecoder, fetched: FetchedBatches, end: Offset) -> Iterator[int]:
+def _decode(decoder: ColumnDecoder, fetched: WantedBatches, end: Offset) -> Iterator[int]:
     """Some batches after the other, so that the caller can empty the decoder in between."""
-    place, data, batch_starts, from_offset, _, _ = fetched.wanted
+    place, data, batch_starts, from_offset, _, _ = fetched
     topic, partition = place
     for first in range(0, len(batch_starts), _BATCHES_AT_ONCE):
         part = batch_starts[first : first + _BATCHES_AT_ONCE]
@@ -184,9 +188,9 @@ def _decode(decoder: ColumnDecoder, fetched: FetchedBatches, end: Offset) -> Ite
             raise UnreadableRecords(f"{place}: from offset {from_offset} on: {damage}") from damage
 
 
-def _is_done(reader: AssignedReader, place: TopicPartition, end: Offset) -> bool:
+def _is_done(consumer: Consumer, place: TopicPartition, end: Offset) -> bool:
     """At the end that was asked for, or at what is committed: behind an open transaction there is nothing to wait for.
 
     Nor is there behind the end of the log, which may be short of the end that was asked for.
     """
-    return reader.positions[place] >= end or reader.is_at_end(place)
+    return consumer.position(place) >= end or consumer.lag(place) == 0

@@ -1,6 +1,6 @@
 """The config keys that producer, consumer and admin have in common: how to reach brokers and for how long to try."""
 
-from ottla.clients.connection import parse_bootstrap
+from ottla.clients.addresses import parse_bootstrap
 from ottla.core.config.definition import ConfigKey, Importance
 from ottla.core.config.values import ConfigType, ConfigValue
 

@@ -69,6 +69,7 @@ class BrokerError(ClientError):
 
     def __init__(self, error_code: int, what: str, message: str | None = None) -> None:
         self.error_code = error_code
+        self.message = message  # of the broker
         super().__init__(f"{what}: {error_name(error_code)}" + (f" ({message})" if message else ""))
 
     @property
@@ -84,6 +85,7 @@ class OperationFailed(BrokerError):
         others = f"; {len(failures) - 1} more failed" if len(failures) > 1 else ""
         ClientError.__init__(self, f"{first}{others}")
         self.error_code = first.error_code
+        self.message = first.message
         self.outcomes = dict(outcomes)
         self.failures = dict(failures)
 

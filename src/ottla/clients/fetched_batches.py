@@ -1,4 +1,4 @@
-"""From the bytes that a fetch brought to records: which batches are wanted, where to read on, what was aborted.
+"""Of the bytes that a fetch brought: which batches are wanted, where to read on, what was aborted.
 
 Pure: no connection and no positions of its own. Finding the next position reads headers only, so the next request can
 leave before any record is decoded.
@@ -11,7 +11,7 @@ from ottla.clients.errors import ClientError
 from ottla.core.types import Buffer, Offset, TopicPartition
 from ottla.records.errors import CorruptBatch
 from ottla.records.header import BatchHeader, iter_headers
-from ottla.records.read import Record, read_batch, read_end_transaction_marker
+from ottla.records.read import read_batch, read_end_transaction_marker
 
 
 class UnreadableRecords(ClientError):
@@ -27,13 +27,6 @@ class WantedBatches(NamedTuple):
     from_offset: Offset
     next_offset: Offset
     size_bytes: int
-
-
-class RecordRun(NamedTuple):
-    """Records of neighbouring batches whose times mean the same: the producer's, or the broker's when it appended."""
-
-    is_append_time: bool
-    records: list[Record]
 
 
 def find_wanted(
@@ -55,24 +48,6 @@ def find_wanted(
     except CorruptBatch as damage:
         raise UnreadableRecords(f"{place}: after offset {next_offset}: {damage}") from damage
     return WantedBatches(place, data, starts, position, next_offset, size_bytes)
-
-
-def decode_wanted(wanted: WantedBatches) -> list[RecordRun]:
-    """The records, oldest first; checksums are checked."""
-    runs: list[RecordRun] = []
-    for start in wanted.starts:
-        try:
-            header, records = read_batch(wanted.data, start)
-        except CorruptBatch as damage:
-            raise UnreadableRecords(f"{wanted.place}: from offset {wanted.from_offset} on: {damage}") from damage
-        if header.base_offset < wanted.from_offset:
-            # A batch is served whole, also what lies before the offset that was asked for.
-            records = [record for record in records if record.offset >= wanted.from_offset]
-        if runs and runs[-1].is_append_time == header.is_log_append_time:
-            runs[-1].records.extend(records)
-        else:
-            runs.append(RecordRun(header.is_log_append_time, records))
-    return [run for run in runs if run.records]
 
 
 _ABORTED = 1 << 15  # a bit that no batch has: only `_without_aborted` sets it, on headers in memory

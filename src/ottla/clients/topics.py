@@ -1,4 +1,4 @@
-"""Administration of topics: create, list, delete, delete records, and the first and last offsets of partitions.
+"""Administration of topics: create, list, delete, delete records.
 
 Each function is one operation on a `Cluster`, retried while the cluster says that it may succeed later.
 """
@@ -24,12 +24,6 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from ottla.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -116,40 +110,12 @@ def delete_records(cluster: Cluster, before: Mapping[TopicPartition, Offset]) ->
                 for name, of_topic in _by_topic(places).items()
             ]
             request = DeleteRecordsRequest(topics=topics, timeout_ms=OPERATION_TIMEOUT_MS)
-            for topic in cluster.connection_to(broker_id).request(request, DeleteRecordsResponse).topics:
+            for topic in cluster.broker(broker_id).request(request, DeleteRecordsResponse).topics:
                 for result in topic.partitions:
                     place = TopicPartition(topic.name, result.partition_index)
                     check(result.error_code, f"{place}: deleting records")
                     first_offsets[place] = result.low_watermark
         return first_offsets
-
-    return cluster.retry(attempt)
-
-
-def list_offsets(cluster: Cluster, places: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, Offset]:
-    """For each partition the first offset at or after a time, or the EARLIEST or LATEST one; -1 where there is none."""
-    wanted = list(places)
-
-    def attempt() -> dict[TopicPartition, Offset]:
-        offsets = {}
-        for broker_id, led in _by_leader(cluster, wanted).items():
-            topics = [
-                ListOffsetsTopic(
-                    name=name,
-                    partitions=[
-                        ListOffsetsPartition(partition_index=place.partition, timestamp=timestamp_ms)
-                        for place in of_topic
-                    ],
-                )
-                for name, of_topic in _by_topic(led).items()
-            ]
-            request = ListOffsetsRequest(replica_id=-1, topics=topics, timeout_ms=OPERATION_TIMEOUT_MS)
-            for topic in cluster.connection_to(broker_id).request(request, ListOffsetsResponse).topics:
-                for result in topic.partitions:
-                    place = TopicPartition(topic.name, result.partition_index)
-                    check(result.error_code, f"{place}: listing offsets")
-                    offsets[place] = result.offset
-        return offsets
 
     return cluster.retry(attempt)
 

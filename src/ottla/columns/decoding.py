@@ -4,6 +4,7 @@ Knows nothing of positions or transactions: control batches and aborted ones are
 """
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +24,7 @@ OFFSET_MAX: Final[Offset] = 2**63 - 1
 COLUMN_BYTES_MAX: Final = 2**31 - 1
 # Enough for numpy to be busy with, few enough that what they are decompressed to is no burden.
 _VECTORED_BATCHES: Final = 32
+_RECORD_COUNT: Final = Struct(">i")
 
 
 class ColumnDecoder:
@@ -89,6 +91,8 @@ class ColumnDecoder:
         Without the kernel this is several times faster than one by one.
         """
         added = 0
+        if positions and not isinstance(self._sink, NumpySink):
+            self._sink.reserve(len(buffer) - positions[0], _record_count(buffer, positions))
         for first in range(0, len(positions), _VECTORED_BATCHES):
             part = positions[first : first + _VECTORED_BATCHES]
             if isinstance(self._sink, NumpySink):
@@ -125,7 +129,12 @@ class ColumnDecoder:
 
     def _ran(self, topic: str, partition: int, view: BatchView, count: int) -> None:
         if count:
-            self._runs.append((topic, partition, int(view.append_time_ms is not None), count))
+            run = (topic, partition, int(view.append_time_ms is not None), count)
+            runs = self._runs
+            if runs and runs[-1][:3] == run[:3]:
+                runs[-1] = (*run[:3], runs[-1][3] + count)
+            else:
+                runs.append(run)
 
     def finish(self) -> pa.RecordBatch:
         """All that was added since the last time, in that order."""
@@ -137,15 +146,25 @@ class ColumnDecoder:
             _binary_array(pa.binary(), count, key),
             _binary_array(pa.binary(), count, value),
             _topics(runs),
-            pa.array(np.repeat(np.array([run[1] for run in runs], np.int32), counts)),
+            _int32_array(count, [run[1] for run in runs], counts),
             pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(offsets)]),
             pa.Array.from_buffers(TIMESTAMP_TYPE, count, [None, pa.py_buffer(timestamps_us)]),
-            pa.array(np.repeat(np.array([run[2] for run in runs], np.int32), counts)),
+            _int32_array(count, [run[2] for run in runs], counts),
         ]
         if not self._with_headers:
             return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)
         arrays.append(_header_lists(count, headers))
         return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA_WITH_HEADERS)
+
+
+def _record_count(buffer: Buffer, positions: Sequence[int]) -> int:
+    """What the headers say, before anything about them was checked."""
+    end = len(buffer) - HEADER_BYTES
+    return sum(
+        _RECORD_COUNT.unpack_from(buffer, position + HEADER_BYTES - 4)[0]
+        for position in positions
+        if 0 <= position <= end
+    )
 
 
 def _view(
@@ -175,32 +194,55 @@ def _view(
     )
 
 
+# Arrays are laid over buffers throughout: where pandas is installed, `pa.array` and `pa.scalar` import it, which takes
+# half a second and 55 MB.
+
+
 def _binary_array(kind: Any, count: int, buffers: tuple[Any, Any, Any]) -> Any:
     validity, offsets, data = buffers
     if count == 0:
-        return pa.array([], kind)
+        return pa.nulls(0, kind)
     return pa.Array.from_buffers(
         kind, count, [None if validity is None else pa.py_buffer(validity), pa.py_buffer(offsets), pa.py_buffer(data)]
     )
 
 
+def _int32_array(count: int, numbers: list[int], counts: list[int]) -> Any:
+    """Each number so many times."""
+    if len(numbers) == 1:
+        repeated = np.full(count, numbers[0], np.int32)
+    else:
+        repeated = np.repeat(np.array(numbers, np.int32), np.array(counts, np.int64))
+    return pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(repeated)])
+
+
 def _topics(runs: list[tuple[str, int, int, int]]) -> Any:
-    counts: list[tuple[str, int]] = []
-    for topic, _, _, count in runs:
-        if counts and counts[-1][0] == topic:
-            counts[-1] = topic, counts[-1][1] + count
-        else:
-            counts.append((topic, count))
-    if not counts:
-        return pa.array([], pa.string())
-    repeated = [pa.repeat(pa.scalar(topic, pa.string()), count) for topic, count in counts]
-    return repeated[0] if len(repeated) == 1 else pa.concat_arrays(repeated)
+    arrays = []
+    at = 0
+    while at < len(runs):
+        topic, count = runs[at][0], 0
+        while at < len(runs) and runs[at][0] == topic:
+            count += runs[at][3]
+            at += 1
+        arrays.append(_repeated_text(topic, count))
+    if not arrays:
+        return pa.nulls(0, pa.string())
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _repeated_text(text: str, count: int) -> Any:
+    encoded = text.encode()
+    size = len(encoded)
+    if size * count > COLUMN_BYTES_MAX:
+        raise OverflowError(f"{count} times {text!r} is too much for one Arrow column; decode fewer batches at a time")
+    offsets = np.arange(0, size * count + 1, size, dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(encoded * count)])
 
 
 def _header_lists(count: int, headers: tuple[Any, ...]) -> Any:
     """Records without headers have null there, as Spark gives it."""
     if count == 0:
-        return pa.array([], HEADERS_TYPE)
+        return pa.nulls(0, HEADERS_TYPE)
     list_offsets, header_count, keys, values, is_ascii = headers
     names = _binary_array(pa.string() if is_ascii else pa.binary(), header_count, keys)
     if not is_ascii:

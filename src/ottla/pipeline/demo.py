@@ -15,7 +15,7 @@ from typing import Final
 import click
 from rich.console import Console
 
-from ottla.clients.cluster import Cluster
+from ottla.clients.admin import Admin
 from ottla.clients.errors import ClientError
 from ottla.pipeline.live import Figures, LiveDisplay, print_summary
 from ottla.pipeline.local_broker import BrokerStartFailed, LocalBroker
@@ -80,18 +80,19 @@ class Demo:
         previous = signal.signal(signal.SIGINT, self._interrupt)
         signal.signal(signal.SIGTERM, _exit)
         try:
-            with Cluster(self._broker.address, client_id="ottla-demo") as cluster:
-                ensure_topics(cluster, partitions=DEFAULT_PARTITIONS, configs=_TOPIC_CONFIGS)
-                reader = ReadBack(self._broker.address)
+            client = {"bootstrap.servers": self._broker.address, "client.id": "ottla-demo"}
+            with Admin(client) as admin:
+                ensure_topics(admin, partitions=DEFAULT_PARTITIONS, configs=_TOPIC_CONFIGS)
+            reader = ReadBack(self._broker.address)
+            try:
+                reader.wait_until_ready(_READY_TIMEOUT_S)
+                sender = EventSender(client, stamp_every=_STAMP_EVERY)
                 try:
-                    reader.wait_until_ready(_READY_TIMEOUT_S)
-                    sender = EventSender(cluster, stamp_every=_STAMP_EVERY)
-                    try:
-                        return self._play(sender, reader)
-                    finally:
-                        sender.close()
+                    return self._play(sender, reader)
                 finally:
-                    reader.close()
+                    sender.close()
+            finally:
+                reader.close()
         finally:
             signal.signal(signal.SIGINT, previous)
 
@@ -111,7 +112,7 @@ class Demo:
         for event in self._traffic():
             due = started + (event.event_time_ms - DEFAULT_START_MS) / speed
             while not self._is_interrupted and (early := due - time.monotonic()) > 0.002:
-                sender.wait(min(early, 0.02))
+                time.sleep(min(early, 0.02))
                 self._look(sender, reader, started, display)
             if self._is_interrupted or not self._broker.is_running or reader.failure is not None:
                 return

@@ -10,17 +10,15 @@ from multiprocessing.connection import Connection as Pipe
 from multiprocessing.process import BaseProcess
 from typing import Final, NamedTuple
 
-from ottla.clients.cluster import Cluster
+from ottla.clients.consumer.consumer import Consumer
 from ottla.clients.errors import ClientError
-from ottla.clients.fetching import AssignedReader
-from ottla.clients.topics import EARLIEST, list_offsets
-from ottla.core.types import TopicPartition
 from ottla.pipeline.latency import LatencyHistogram
 from ottla.pipeline.sending import SENT_AT, SENT_AT_HEADER, TopicCount
 from ottla.pipeline.topics import TOPIC_NAMES
 
 _REPORT_EVERY_S: Final = 0.1
 _FETCH_WAIT_MS: Final = 100
+_POLL_RECORDS: Final = 2_000
 _STOP: Final = "stop"
 
 
@@ -85,20 +83,24 @@ def _read(bootstrap: str, pipe: Pipe) -> None:
     latencies_ms: list[float] = []
     failure = None
     try:
-        with Cluster(bootstrap, client_id="ottla-demo-reader") as cluster:
-            places = [TopicPartition(name, p) for name in TOPIC_NAMES for p in range(cluster.partition_count(name))]
-            reader = AssignedReader(cluster, list_offsets(cluster, places, EARLIEST), max_wait_ms=_FETCH_WAIT_MS)
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "client.id": "ottla-demo-reader",
+            "auto.offset.reset": "earliest",
+            "max.poll.records": _POLL_RECORDS,
+        }
+        with Consumer(settings) as consumer:
+            consumer.assign([place for name in TOPIC_NAMES for place in consumer.partitions_for(name)])
             _report(pipe, counts, latencies_ms, None)
             last_report = time.monotonic()
             while not pipe.poll():
-                for fetched in reader.fetch():
-                    now_ns = time.monotonic_ns()
-                    count = counts[fetched.place.topic]
-                    for record in fetched.records:
-                        count.add(record.value or b"")
-                        if record.headers and record.headers[0][0] == SENT_AT_HEADER:
-                            (sent_at_ns,) = SENT_AT.unpack(record.headers[0][1] or bytes(8))
-                            latencies_ms.append((now_ns - sent_at_ns) / 1e6)
+                records = consumer.poll(_FETCH_WAIT_MS)
+                now_ns = time.monotonic_ns()
+                for record in records:
+                    counts[record.topic].add(record.value or b"")
+                    if record.headers and record.headers[0][0] == SENT_AT_HEADER:
+                        (sent_at_ns,) = SENT_AT.unpack(record.headers[0][1] or bytes(8))
+                        latencies_ms.append((now_ns - sent_at_ns) / 1e6)
                 now = time.monotonic()
                 if now - last_report >= _REPORT_EVERY_S:
                     last_report = now

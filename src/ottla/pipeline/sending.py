@@ -1,22 +1,24 @@
 """Events to topics: creates what is missing, sends, and counts what was sent, stored and refused for each topic."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Final
 from zlib import crc32
 
-from ottla.clients.cluster import Cluster
-from ottla.clients.producing import BatchSender, Delivery
-from ottla.clients.sender_settings import SenderSettings
-from ottla.clients.topics import NewTopic, create_topics, wait_for_leaders
+from ottla.clients.admin import Admin
+from ottla.clients.errors import OperationFailed, TimedOut
+from ottla.clients.producer.handle import SendHandle
+from ottla.clients.producer.producer import Producer
+from ottla.clients.topics import NewTopic
+from ottla.core.errors import ErrorCode
 from ottla.pipeline.latency import LatencyHistogram
 from ottla.pipeline.topics import TOPIC_NAMES
 from ottla.pipeline.traffic.events import Event, encode_value
 
 SENT_AT_HEADER: Final = "sent_at_ns"
 SENT_AT: Final = Struct(">q")  # CLOCK_MONOTONIC, which all processes of a machine share
-_POLL_EVERY: Final = 64
+_FLUSH_MS: Final = 200
 
 
 class TopicCount:
@@ -35,62 +37,72 @@ class TopicCount:
         self.checksum += crc32(value)
 
 
-def ensure_topics(cluster: Cluster, *, partitions: int, configs: tuple[tuple[str, str], ...] = ()) -> list[str]:
+def ensure_topics(admin: Admin, *, partitions: int, configs: tuple[tuple[str, str], ...] = ()) -> list[str]:
     """Create the app's topics where they are missing; the names of the new ones."""
-    topics = [NewTopic(name, partitions, configs=configs) for name in TOPIC_NAMES]
-    created = create_topics(cluster, topics, keep_existing=True)
-    wait_for_leaders(cluster, TOPIC_NAMES)
-    return created
+    try:
+        return list(admin.create_topics([NewTopic(name, partitions, configs=configs) for name in TOPIC_NAMES]))
+    except OperationFailed as failed:
+        for error in failed.failures.values():
+            if error.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise error from failed
+        return [name for name in failed.outcomes if name not in failed.failures]
 
 
 class EventSender:
-    """Owned by one thread. Every n-th record may carry the time of its sending, for whoever measures the way."""
+    """Owned by one thread. Every n-th record may carry the time of its sending, for whoever measures the way; how long
+    its acknowledgement took is in `ack_latency`.
+    """
 
-    def __init__(self, cluster: Cluster, settings: SenderSettings | None = None, *, stamp_every: int = 0) -> None:
+    def __init__(self, settings: Mapping[str, object], *, stamp_every: int = 0) -> None:
+        """`settings` are the producer's."""
         self.sent = {name: TopicCount() for name in TOPIC_NAMES}
         self.sent_count = 0
-        self.stored_count = 0
-        self.refused_count = 0
-        self.first_refusal: str | None = None
         self.ack_latency = LatencyHistogram()
         self._stamp_every = stamp_every
-        self._sender = BatchSender(cluster, settings, on_delivery=self._on_delivery)
+        self._producer = Producer(settings)
+
+    @property
+    def stored_count(self) -> int:
+        return self._producer.counts().stored_records
+
+    @property
+    def refused_count(self) -> int:
+        return self._producer.counts().failed_records
+
+    @property
+    def first_refusal(self) -> str | None:
+        failure = self._producer.counts().first_failure
+        return None if failure is None else str(failure)
 
     def send(self, event: Event) -> None:
         value = encode_value(event)
         self.sent[event.topic].add(value)
         self.sent_count = count = self.sent_count + 1
         if self._stamp_every and count % self._stamp_every == 0:
-            headers = ((SENT_AT_HEADER, SENT_AT.pack(time.monotonic_ns())),)
-            self._sender.send(event.topic, value, key=event.key.encode(), headers=headers)
+            now_ns = time.monotonic_ns()
+            headers = ((SENT_AT_HEADER, SENT_AT.pack(now_ns)),)
+            self._producer.send(
+                event.topic, value, event.key.encode(), headers, on_delivery=lambda handle: self._acked(handle, now_ns)
+            )
         else:
-            self._sender.send(event.topic, value, key=event.key.encode())
-        if count % _POLL_EVERY == 0:
-            self._sender.poll()
-
-    def wait(self, seconds: float) -> None:
-        """Send and receive for so long: nothing else is due."""
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            # Short rounds, or a batch whose lingering ends meanwhile would wait.
-            self._sender.poll(min(left * 1000, 2))
+            self._producer.send(event.topic, value, event.key.encode())
 
     def finish(self, timeout_ms: int, *, give_up: Callable[[], bool] = lambda: False) -> bool:
         """Wait until all is stored or refused; whether it is."""
         deadline = time.monotonic() + timeout_ms / 1000
-        while not self._sender.flush(200):
-            if give_up() or time.monotonic() > deadline:
-                return False
-        return True
+        while True:
+            try:
+                self._producer.flush(_FLUSH_MS)
+            except TimedOut:
+                if give_up() or time.monotonic() > deadline:
+                    return False
+            else:
+                return True
 
     def close(self) -> None:
-        self._sender.close()
+        """What was not waited for is given up."""
+        self._producer.close(timeout_ms=0)
 
-    def _on_delivery(self, delivery: Delivery) -> None:
-        self.ack_latency.add(delivery.latency_ms)
-        if delivery.error_code == 0:
-            self.stored_count += delivery.record_count
-            return
-        self.refused_count += delivery.record_count
-        if self.first_refusal is None:
-            self.first_refusal = f"{delivery.place}: {delivery.describe_error()}"
+    def _acked(self, handle: SendHandle, sent_at_ns: int) -> None:
+        """In the producer's thread, the only one that writes it."""
+        self.ack_latency.add((time.monotonic_ns() - sent_at_ns) / 1e6)

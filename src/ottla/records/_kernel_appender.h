@@ -191,12 +191,21 @@ static const Py_buffer *hold_view(held_views *held, PyObject *object)
     return view;
 }
 
+/* PyArg_ParseTuple takes it for a bug of ours when what it is given is no tuple. */
+static int is_tuple(PyObject *object)
+{
+    if (PyTuple_Check(object))
+        return 1;
+    PyErr_SetString(PyExc_TypeError, "a column is expected as a tuple of its buffers");
+    return 0;
+}
+
 /* (offsets, data or None, validity or None, first, count) as `kernel_values`; None stands for a column of nulls. */
 static int take_values(held_views *held, PyObject *object, kernel_values *values, size_t count)
 {
     PyObject *offsets, *data, *validity;
     Py_ssize_t first, length;
-    if (!PyArg_ParseTuple(object, "OOOnn", &offsets, &data, &validity, &first, &length))
+    if (!is_tuple(object) || !PyArg_ParseTuple(object, "OOOnn", &offsets, &data, &validity, &first, &length))
         return 0;
     memset(values, 0, sizeof *values);
     const Py_buffer *view = hold_view(held, offsets);
@@ -230,7 +239,7 @@ static int take_values(held_views *held, PyObject *object, kernel_values *values
 static int take_headers(held_views *held, PyObject *object, kernel_header_lists *headers, size_t count)
 {
     PyObject *lists, *keys, *values;
-    return PyArg_ParseTuple(object, "OOO", &lists, &keys, &values) &&
+    return is_tuple(object) && PyArg_ParseTuple(object, "OOO", &lists, &keys, &values) &&
            take_values(held, lists, &headers->lists, count) && take_values(held, keys, &headers->keys, 0) &&
            take_values(held, values, &headers->values, 0);
 }

@@ -4,6 +4,60 @@
 
 #include "_kernel_module.h"
 
+/* Memory of columns that nobody has any more, for the next ones: from `malloc` it would come and go page by page, which
+ * takes longer than to fill it. Used under the interpreter's lock only. */
+#define SPARE_BLOCKS 16
+#define SPARE_BLOCK_BYTES_MIN ((size_t)1024)
+#define SPARE_BLOCK_BYTES_MAX ((size_t)2 * 1024 * 1024)
+#define SPARE_BYTES_MAX ((size_t)8 * 1024 * 1024)
+
+static kernel_bytes spare_blocks[SPARE_BLOCKS];
+static size_t spare_bytes;
+
+/* Empty bytes get room for `size`, from a spare block that is not far too large; what fails is tried again later. */
+static void take_block(kernel_bytes *bytes, size_t size)
+{
+    if (bytes->data != NULL || size == 0)
+        return;
+    int best = -1;
+    for (int index = 0; index < SPARE_BLOCKS; index++) {
+        size_t capacity = spare_blocks[index].capacity;
+        if (capacity >= size && capacity / 2 <= size && (best < 0 || capacity < spare_blocks[best].capacity))
+            best = index;
+    }
+    if (best >= 0) {
+        *bytes = spare_blocks[best];
+        memset(&spare_blocks[best], 0, sizeof spare_blocks[best]);
+        spare_bytes -= bytes->capacity;
+    } else if (size <= SIZE_MAX / 4) {
+        kernel_reserve(bytes, size);
+    }
+}
+
+/* The memory is kept as a spare where there is room for one more, else freed; `bytes` is empty afterwards. */
+static void give_block(kernel_bytes *bytes)
+{
+    size_t capacity = bytes->capacity;
+    if (capacity >= SPARE_BLOCK_BYTES_MIN && capacity <= SPARE_BLOCK_BYTES_MAX) {
+        for (int index = 0; index < SPARE_BLOCKS; index++) {
+            kernel_bytes *spare = &spare_blocks[index];
+            if (spare->data == NULL && spare_bytes + capacity <= SPARE_BYTES_MAX) {
+                *spare = *bytes;
+                spare->size = 0;
+                spare_bytes += capacity;
+                memset(bytes, 0, sizeof *bytes);
+                return;
+            }
+        }
+        /* Full, and perhaps of blocks of a size that nobody wants any more. */
+        static unsigned int turn;
+        kernel_bytes *spare = &spare_blocks[turn++ % SPARE_BLOCKS];
+        spare_bytes -= spare->capacity;
+        kernel_release(spare);
+    }
+    kernel_release(bytes);
+}
+
 typedef struct {
     PyObject_HEAD
     kernel_bytes bytes;
@@ -14,7 +68,7 @@ static PyTypeObject *owned_buffer_type;
 static void buffer_dealloc(owned_buffer *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
-    kernel_release(&self->bytes);
+    give_block(&self->bytes);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -47,7 +101,9 @@ static PyObject *own_bytes(kernel_bytes *bytes)
     owned_buffer *self = (owned_buffer *)allocate(owned_buffer_type, 0);
     if (self == NULL)
         return NULL;
-    if (bytes->size > 0 && bytes->capacity - bytes->size > bytes->size / 8) {
+    if (bytes->size == 0) {
+        give_block(bytes);
+    } else if (bytes->capacity / 2 > bytes->size) {
         uint8_t *data = realloc(bytes->data, bytes->size);
         if (data != NULL) {
             bytes->data = data;
@@ -83,6 +139,39 @@ static void sink_dealloc(column_sink *self)
     kernel_release_sink(&self->sink);
     PyObject_Free(self);
     Py_DECREF(type);
+}
+
+/* reserve(bytes, records): of the batches that come next, so that columns need not grow. A word of the batches' own
+ * headers: it is held against the bytes, and what is missing is made when it is needed. */
+static PyObject *sink_reserve(column_sink *self, PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "reserve takes bytes and records");
+        return NULL;
+    }
+    long long body_bytes = PyLong_AsLongLong(arguments[0]);
+    long long records = PyLong_AsLongLong(arguments[1]);
+    if (PyErr_Occurred() != NULL)
+        return NULL;
+    if (self->is_busy) {
+        PyErr_SetString(PyExc_RuntimeError, "the columns are being filled by another thread");
+        return NULL;
+    }
+    if (body_bytes > 0 && body_bytes <= INT32_MAX) {
+        size_t data_bytes = (size_t)body_bytes;
+        size_t most = data_bytes / KERNEL_MIN_RECORD_BYTES;
+        size_t values = records < 0 ? 0 : (uint64_t)records > most ? most : (size_t)records;
+        kernel_sink *sink = &self->sink;
+        take_block(&sink->record_offsets, values * sizeof(int64_t));
+        take_block(&sink->timestamps_us, values * sizeof(int64_t));
+        take_block(&sink->key.offsets, (values + 1) * sizeof(int32_t));
+        take_block(&sink->key.validity, values / 8 + 1);
+        take_block(&sink->key.data, data_bytes);
+        take_block(&sink->value.offsets, (values + 1) * sizeof(int32_t));
+        take_block(&sink->value.validity, values / 8 + 1);
+        take_block(&sink->value.data, data_bytes);
+    }
+    Py_RETURN_NONE;
 }
 
 /* append(body, <view>) -> records added */
@@ -187,6 +276,7 @@ static PyMemberDef sink_members[] = {
 
 static PyMethodDef sink_methods[] = {
     {"append", (PyCFunction)(void (*)(void))sink_append, METH_FASTCALL, NULL},
+    {"reserve", (PyCFunction)(void (*)(void))sink_reserve, METH_FASTCALL, NULL},
     {"finish", (PyCFunction)sink_finish, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

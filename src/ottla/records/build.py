@@ -113,8 +113,8 @@ def build_plain_batch(timestamp_ms: TimestampMs, records: Sequence[tuple[bytes, 
             value_bytes = len(value)
             value_length = _SMALL[value_bytes] if value_bytes < _SMALL_COUNT else encode_varint(value_bytes)
             length += len(value_length) + value_bytes
-            parts += (_SMALL[length] if length < _SMALL_COUNT else encode_varint(length), _NO_ATTRIBUTES_NO_DELAY)
-            parts += (delta, key_length, key, value_length, value, _NO_HEADERS)
+            size = _SMALL[length] if length < _SMALL_COUNT else encode_varint(length)
+            parts += (size, _NO_ATTRIBUTES_NO_DELAY, delta, key_length, key, value_length, value, _NO_HEADERS)
         offset_delta += 1
     parts[0] = _pack_checksummed(
         NONE,

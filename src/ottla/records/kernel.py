@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 __all__ = ["IS_COMPILED", "kernel"]
 
-_INTERFACE = 1  # as in _kernel.c
+_INTERFACE = 2  # as in _kernel.c
 
 if TYPE_CHECKING:
     from ottla.records import _kernel as kernel

@@ -1,8 +1,10 @@
 """`OttlaBroker`: a real broker inside a test, with the means to watch it and to make it misbehave.
 
 A process of its own behind a proxy in the test's process. The fixtures of `plugin` make and end them; without pytest
-it is a context manager.
+it is a context manager. What only its verbs need is imported with the first of them: a test waits for the start.
 """
+
+from __future__ import annotations
 
 import re
 import signal
@@ -12,20 +14,28 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ottla.clients.admin_groups import GroupDescription
-from ottla.clients.cluster import Cluster
-from ottla.clients.topics import NewTopic, create_topics, delete_topics, list_topics, wait_for_leaders
-from ottla.core.types import Offset, TopicPartition
-from ottla.testing import reading, waiting, watching
+from ottla.core.types import TopicPartition
+from ottla.testing import waiting
 from ottla.testing.broker_process import BrokerProcess
 from ottla.testing.fault_controls import FaultControls
-from ottla.testing.reading import StoredRecord
 from ottla.testing.reserved_port import reserve_port
 from ottla.testing.waiting import DEFAULT_TIMEOUT_MS
 
 if TYPE_CHECKING:
+    from ottla.clients import topics as topic_requests
+    from ottla.clients.admin_groups import GroupDescription
+    from ottla.clients.cluster import Cluster
+    from ottla.core.types import Offset
     from ottla.testing import proxy as proxying
+    from ottla.testing import reading, watching
     from ottla.testing.aio import AsyncBroker
+    from ottla.testing.reading import StoredRecord
+else:
+    from ottla.core.lazy_module import LazyModule
+
+    topic_requests = LazyModule("ottla.clients.topics")
+    reading = LazyModule("ottla.testing.reading")
+    watching = LazyModule("ottla.testing.watching")
 
 T = TypeVar("T")
 
@@ -72,7 +82,7 @@ class OttlaBroker(FaultControls):
             self.close()
             raise
 
-    def __enter__(self) -> "OttlaBroker":
+    def __enter__(self) -> OttlaBroker:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -129,7 +139,7 @@ class OttlaBroker(FaultControls):
         return "\n".join([*lines, *self.log.splitlines()[-_LOG_LINES_SHOWN:]])
 
     @property
-    def aio(self) -> "AsyncBroker":
+    def aio(self) -> AsyncBroker:
         """The verbs that wait, for `await`: a blocking one would stop the very loop that the test's clients run on."""
         from ottla.testing.aio import AsyncBroker
 
@@ -217,21 +227,21 @@ class OttlaBroker(FaultControls):
     ) -> str:
         """A topic whose partitions are ready; without a name it gets one that no other has."""
         topic = name or unique_topic_name("topic")
-        wanted = NewTopic(topic, partitions, 1, tuple(_as_text(config or {}, is_topic=True).items()))
+        wanted = topic_requests.NewTopic(topic, partitions, 1, tuple(_as_text(config or {}, is_topic=True).items()))
 
         def create(cluster: Cluster) -> None:
-            create_topics(cluster, [wanted])
-            wait_for_leaders(cluster, [topic])
+            topic_requests.create_topics(cluster, [wanted])
+            topic_requests.wait_for_leaders(cluster, [topic])
 
         self._ask(create)
         return topic
 
     def delete_topic(self, name: str) -> None:
-        self._ask(lambda cluster: delete_topics(cluster, [name]))
+        self._ask(lambda cluster: topic_requests.delete_topics(cluster, [name]))
 
     def topics(self) -> list[str]:
         """The names of all topics but the broker's own, sorted."""
-        return [name for name in self._ask(list_topics) if not name.startswith("__")]
+        return [name for name in self._ask(topic_requests.list_topics) if not name.startswith("__")]
 
     def produce(
         self,
@@ -248,7 +258,7 @@ class OttlaBroker(FaultControls):
     def records(self, topic: str) -> list[StoredRecord]:
         """All that a topic holds now, partition by partition in order; without what transactions have not committed."""
 
-        def read(cluster: Cluster) -> list[StoredRecord]:
+        def read(cluster: reading.DirectCluster) -> list[StoredRecord]:
             with reading.TopicReader(cluster, topic) as reader:
                 return sorted(reader.read_to_end(), key=lambda record: (record.partition, record.offset))
 
@@ -322,7 +332,7 @@ class OttlaBroker(FaultControls):
     def _own_port(self) -> int:
         return self._port
 
-    def _ask(self, question: Callable[[Cluster], T]) -> T:
+    def _ask(self, question: Callable[[reading.DirectCluster], T]) -> T:
         with reading.DirectCluster(self._own_port()) as cluster:
             return question(cluster)
 

@@ -3,15 +3,22 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ottla.clients.addresses import Address
 from ottla.clients.admin_groups import GroupDescription, describe_each_group
 from ottla.clients.admin_offsets import fetch_offsets
 from ottla.clients.admin_retry import only
-from ottla.clients.cluster import Cluster
-from ottla.clients.connection import REQUEST_TIMEOUT_MS, Address, Connection
+from ottla.clients.cluster import REQUEST_TIMEOUT_MS, Cluster
+from ottla.clients.config import ClientConfig
+from ottla.clients.consumer.consumer import Consumer
 from ottla.clients.errors import BrokerError
-from ottla.clients.fetching import READ_COMMITTED, AssignedReader
-from ottla.clients.producing import BatchSender, Delivery
-from ottla.clients.topics import EARLIEST, list_offsets
+from ottla.clients.network.called import CalledNetwork
+from ottla.clients.network.lent import LentNetwork
+from ottla.clients.network.settings import NetworkSettings
+from ottla.clients.network.threaded import ThreadNetwork
+from ottla.clients.network.wire import Channel, Wire
+from ottla.clients.partitioning import partition_for_key
+from ottla.clients.producer.partitioners import RoundRobinPartitioner
+from ottla.clients.producer.producer import Producer
 from ottla.core.errors import ErrorCode
 from ottla.core.types import Offset, TimestampMs, TopicPartition
 
@@ -19,6 +26,8 @@ _CLIENT_ID = "ottla-test"
 # A broker that was killed is no reason to wait long: the test's own bound is the one that counts.
 _RETRY_TIMEOUT_MS = 2_000
 _FETCH_WAIT_MS = 10
+_RECONNECT_MS = 20  # a broker that was killed is soon back
+_POLL_RECORDS = 10_000
 
 
 class StoredRecord(NamedTuple):
@@ -40,28 +49,60 @@ class DirectCluster(Cluster):
         super().__init__(
             f"127.0.0.1:{port}",
             client_id=_CLIENT_ID,
-            connect_timeout_ms=request_timeout_ms,
-            request_timeout_ms=request_timeout_ms,
+            settings=NetworkSettings(
+                request_timeout_ms=request_timeout_ms,
+                setup_timeout_ms=request_timeout_ms,
+                reconnect_backoff_ms=_RECONNECT_MS,
+                reconnect_backoff_max_ms=_RECONNECT_MS,
+            ),
             retry_timeout_ms=_RETRY_TIMEOUT_MS,
         )
-        self._port = port
+        self.port = port
+        self.request_timeout_ms = request_timeout_ms
 
-    def open_connection(self, address: Address) -> Connection:
-        return super().open_connection(Address("127.0.0.1", self._port))
+    def _new_network(self) -> CalledNetwork:
+        return _DirectCalledNetwork(self._bootstrap, client_id=self.client_id, settings=self.settings)
+
+
+class _DirectCalledNetwork(CalledNetwork):
+    def open(self, address: Address, wire: Wire) -> Channel:
+        return super().open(self.brokers.bootstrap[0], wire)
+
+
+class _DirectLentNetwork(LentNetwork):
+    def open(self, address: Address, wire: Wire) -> Channel:
+        return super().open(self.brokers.bootstrap[0], wire)
+
+
+class _DirectThreadNetwork(ThreadNetwork):
+    def open(self, address: Address, wire: Wire) -> Channel:
+        return super().open(self.brokers.bootstrap[0], wire)
+
+
+class _DirectConsumer(Consumer):
+    def _new_network(self, config: ClientConfig) -> LentNetwork:
+        return _DirectLentNetwork(config.bootstrap, client_id=config.client_id, settings=config.network_settings())
+
+
+class _DirectProducer(Producer):
+    def _new_network(self, config: ClientConfig) -> ThreadNetwork:
+        return _DirectThreadNetwork(config.bootstrap, client_id=config.client_id, settings=config.network_settings())
 
 
 class TopicReader:
     """Reads a topic from its start, a little more with each call; only what is committed, as consumers may see it."""
 
-    def __init__(self, cluster: Cluster, topic: str) -> None:
+    def __init__(self, cluster: DirectCluster, topic: str) -> None:
         count = cluster.partition_count(topic)
         self._places = [TopicPartition(topic, number) for number in range(count)]
-        self._reader = AssignedReader(
-            cluster,
-            list_offsets(cluster, self._places, EARLIEST),
-            max_wait_ms=_FETCH_WAIT_MS,
-            isolation_level=READ_COMMITTED,
+        self._consumer = _DirectConsumer(
+            _client_settings(cluster),
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            fetch_max_wait_ms=_FETCH_WAIT_MS,
+            max_poll_records=_POLL_RECORDS,
         )
+        self._consumer.assign(self._places)
         self.records: list[StoredRecord] = []
 
     def __enter__(self) -> "TopicReader":
@@ -71,17 +112,21 @@ class TopicReader:
         self.close()
 
     def close(self) -> None:
-        self._reader.close()
+        self._consumer.close(timeout_ms=0)
 
     def read(self) -> None:
         """Take in what came since the last time."""
-        for fetched in self._reader.fetch():
-            topic, partition = fetched.place
-            self.records += [StoredRecord(topic, partition, *record) for record in fetched.records]
+        records = self._consumer.poll(_FETCH_WAIT_MS)
+        if not records and (failure := self._consumer.unreachable) is not None:
+            raise failure
+        self.records += [
+            StoredRecord(each.topic, each.partition, each.offset, each.timestamp_ms, each.key, each.value, each.headers)
+            for each in records
+        ]
 
     def read_to_end(self) -> list[StoredRecord]:
         self.read()
-        while not all(self._reader.is_at_end(place) for place in self._places):
+        while any(self._consumer.lag(place) != 0 for place in self._places):
             self.read()
         return self.records
 
@@ -108,15 +153,28 @@ def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, O
 
 
 def store_records(
-    cluster: Cluster, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], partition: int | None
-) -> list[Delivery]:
-    """Keys and values, stored when this returns; raises for the first batch that is refused."""
-    deliveries: list[Delivery] = []
-    with BatchSender(cluster, on_delivery=deliveries.append) as sender:
-        for key, value in records:
-            sender.send(topic, value, key=key, partition=partition)
-        sender.flush()
-    for delivery in deliveries:
-        if delivery.error_code != ErrorCode.NONE:
-            raise BrokerError(delivery.error_code, f"storing records in {delivery.place}", delivery.error_message)
-    return deliveries
+    cluster: DirectCluster, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], partition: int | None
+) -> None:
+    """Keys and values, stored when this returns; raises for the first that is refused. Those without a key go round."""
+    cluster.retry(lambda: cluster.partition_count(topic))  # a producer's own question would create it
+    round_robin = RoundRobinPartitioner()
+
+    def place(topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
+        if key is not None:
+            return partition_for_key(key, partition_count)
+        return round_robin(topic, key, value, partition_count)
+
+    with _DirectProducer(_client_settings(cluster), partitioner_class=place) as producer:
+        handles = [producer.send(topic, value, key, partition=partition) for key, value in records]
+        producer.flush()
+    for handle in handles:
+        handle.result(0)
+
+
+def _client_settings(cluster: DirectCluster) -> dict[str, object]:
+    return {
+        "bootstrap.servers": f"127.0.0.1:{cluster.port}",
+        "client.id": _CLIENT_ID,
+        "request.timeout.ms": cluster.request_timeout_ms,
+        "reconnect.backoff.max.ms": _RECONNECT_MS,
+    }

@@ -362,3 +362,17 @@ def test_an_unreachable_cluster_is_told_in_bounded_time() -> None:
         with pytest.raises(TimedOut, match=r"127\.0\.0\.1:1"):
             consumer.committed([TopicPartition("t", 0)], timeout_ms=100)
     assert time.monotonic() - started < 8
+
+
+def test_leaders_and_whether_the_cluster_answers_are_known(broker: BrokerProcess, make_topic: MakeTopic) -> None:
+    place = TopicPartition(make_topic(1, 3), 0)
+    with consumer_of(broker) as consumer:
+        assert consumer.leader_of(place) is None  # not asked for yet
+        consumer.assign([place])
+        assert len(read(consumer, 3)) == 3
+        assert consumer.leader_of(place) == 1
+        assert consumer.unreachable is None
+    with Consumer(bootstrap_servers="127.0.0.1:1") as consumer:
+        consumer.assign([place])
+        eventually(lambda: consumer.poll(10) == [] and consumer.unreachable is not None)
+        assert "127.0.0.1:1" in str(consumer.unreachable)

@@ -88,6 +88,57 @@ def test_fetching_stops_when_enough_lies_unread_and_goes_on_when_it_was_read() -
     assert rig.network.of(ApiKey.FETCH)[-1].message.topics[0].partitions[0].fetch_offset == 2
 
 
+def test_all_partitions_together_have_no_more_than_fetch_max_bytes_unread() -> None:
+    places = [TopicPartition("t", number) for number in range(8)]
+    rig = Rig(topics={"t": 8}, max_poll_records=1, fetch_max_bytes=1_000, max_partition_fetch_bytes=400)
+
+    def fetch(sent: Sent) -> FetchResponse | None:
+        """As much as was asked for, of one partition after the other."""
+        assert sent.message.max_bytes == 500
+        parts, room = [], sent.message.max_bytes
+        for asked in sent.message.topics[0].partitions:
+            data = bytes(build_batch([(0, None, b"x" * 150, ())], base_offset=asked.fetch_offset))
+            if len(data) > room and parts:
+                break
+            room -= len(data)
+            parts.append(PartitionData(partition_index=asked.partition, high_watermark=99, records=data))
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=parts)])
+
+    rig.network.serve(ApiKey.FETCH, fetch)
+    rig.session.assign(places)
+    seen: set[int] = set()
+    for _ in range(60):
+        seen |= {record.partition for record in rig.poll(100)}
+        rig.network.advance(10)
+        assert sum(state.queued_bytes for state in rig.core.subscription.states.values()) <= 1_000
+    assert seen == set(range(8))
+
+
+def test_what_a_paused_partition_has_unread_does_not_hold_the_others_up() -> None:
+    rig = Rig(topics={"t": 2}, fetch_max_bytes=100, max_poll_records=1)
+    rig.put(PLACE, *[b"p" * 200] * 3)
+    rig.session.assign([PLACE, OTHER])
+    assert rig.values() == [b"p" * 200]
+    rig.core.set_paused([PLACE], is_paused=True)
+    rig.put(OTHER, b"o")
+    assert rig.values(2_000) == [b"o"]
+    held = next(iter(rig.core.shelf.ready)).wanted
+    assert held is not None
+    assert isinstance(held.data, bytes)  # its own, so that the rest of the answer could go
+    rig.core.set_paused([PLACE], is_paused=False)
+    assert rig.values() == [b"p" * 200]
+
+
+def test_the_next_fetch_leaves_with_the_last_records_and_not_with_the_poll_after_them() -> None:
+    rig = Rig(max_partition_fetch_bytes=100)
+    data = bytes(build_batch([(0, None, b"x" * 200, ())]))
+    rig.network.serve(ApiKey.FETCH, lambda sent: answer(data) if len(rig.network.of(ApiKey.FETCH)) == 1 else None)
+    rig.session.assign([PLACE])
+    assert rig.values() == [b"x" * 200]
+    rig.network.run()
+    assert [sent.message.topics[0].partitions[0].fetch_offset for sent in rig.network.of(ApiKey.FETCH)] == [0, 1]
+
+
 def test_what_was_fetched_before_a_seek_is_dropped() -> None:
     rig = Rig(max_poll_records=1)
     rig.put(PLACE, b"a", b"b", b"c", b"d")
@@ -206,3 +257,10 @@ def test_a_throttled_consumer_waits_as_long_as_it_is_told() -> None:
     rig.put(PLACE, b"b")
     assert rig.values(2_000) == [b"b"]
     assert rig.network.now_ms() - started_ms >= 700
+
+
+def test_positions_are_looked_up_as_soon_as_the_metadata_is_there() -> None:
+    rig = Rig(retry_backoff_ms=5_000)
+    rig.logs[PLACE] = [b"v"]
+    rig.session.assign([PLACE])
+    assert rig.values(1_000) == [b"v"]

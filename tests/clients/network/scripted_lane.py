@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ottla.clients.connection import Address
+from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientError
 from ottla.clients.network.lane import LaneNetwork
 from ottla.clients.network.settings import NetworkSettings

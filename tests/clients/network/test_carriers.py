@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from ottla.clients.connection import Address
+from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientClosed, ClientError, ConnectionFailed, RequestTimedOut, TimedOut
 from ottla.clients.network.asyncio_network import AsyncioNetwork
 from ottla.clients.network.lane import LaneNetwork

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.clients.connection import Address
+from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientClosed, ConnectionFailed, RequestTimedOut
 from ottla.clients.network.port import ANY_BROKER, coordinator_connection
 from ottla.protocol.messages.heartbeat import HeartbeatResponse

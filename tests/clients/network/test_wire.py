@@ -54,6 +54,59 @@ def test_frames_are_whole_however_the_bytes_are_cut(sizes: list[int], chunk_byte
     assert [bytes(frame) for frame in kept] == expected
 
 
+def test_the_memory_of_a_frame_that_nobody_has_is_used_again() -> None:
+    lane = ScriptedLane()
+    addresses: list[int] = []
+    kept: list[memoryview] = []
+
+    def on_frame(version: int, frame: object) -> None:
+        assert isinstance(frame, memoryview)
+        addresses.append(id(frame.obj))
+        assert bytes(frame[4:]) == b"%d" % (len(addresses) % 10) * (len(frame) - 4)
+        if len(addresses) % 4 == 0:
+            kept.append(frame[8:])  # a slice holds all of it
+
+    def encode(version: int, correlation_id: int, client_id: str) -> list[bytes]:
+        body = pack(">hhih", ApiKey.HEARTBEAT, 0, correlation_id, -1) + b"\0\0" + b"\0\0\0\0" + b"\0\0"
+        return [pack(">i", len(body)), body]
+
+    lane.request_frame(ANY_BROKER, ApiKey.HEARTBEAT, encode, lambda version, frame: None, versions=(0, 0))
+    lane.advance()
+    channel = lane.last.accept()
+    for number in range(1, 13):
+        if number > 1:
+            lane.request_frame(ANY_BROKER, ApiKey.HEARTBEAT, encode, on_frame, versions=(0, 0))
+            lane.advance()
+        header, _ = channel.requests.pop(0)
+        count = 50_000 if number == 1 else 90_000 + number
+        frame = pack(">i", header.correlation_id) + b"%d" % ((number - 1) % 10) * count
+        channel.feed(pack(">i", len(frame)) + frame, chunk_bytes=60_000)
+    assert len(addresses) == 11
+    assert len(set(addresses)) < len(addresses)
+    assert [bytes(slice_) for slice_ in kept] == [b"4" * (90_005 - 4), b"8" * (90_009 - 4)]
+
+
+def test_a_frame_beyond_what_is_kept_has_memory_of_its_own() -> None:
+    lane = ScriptedLane()
+    frames: list[memoryview] = []
+
+    def on_frame(version: int, frame: object) -> None:
+        assert isinstance(frame, memoryview)
+        frames.append(frame)
+
+    def encode(version: int, correlation_id: int, client_id: str) -> list[bytes]:
+        body = pack(">hhih", ApiKey.HEARTBEAT, 0, correlation_id, -1) + b"\0\0" + b"\0\0\0\0" + b"\0\0"
+        return [pack(">i", len(body)), body]
+
+    lane.request_frame(ANY_BROKER, ApiKey.HEARTBEAT, encode, on_frame, versions=(0, 0))
+    lane.advance()
+    channel = lane.last.accept()
+    header, _ = channel.requests.pop(0)
+    frame = pack(">i", header.correlation_id) + bytes(range(256)) * 12_000
+    channel.feed(pack(">i", len(frame)) + frame, chunk_bytes=1 << 20)
+    assert bytes(frames[0]) == frame
+
+
 def test_one_byte_at_a_time() -> None:
     lane = ScriptedLane()
     outcome = lane.heartbeat(ANY_BROKER)

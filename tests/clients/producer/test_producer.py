@@ -159,6 +159,10 @@ def test_a_batch_above_the_brokers_limit_is_split_and_a_record_is_refused(tmp_pa
         assert [handle.result(0).offset for handle in handles] == list(range(100))
         with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE"):
             large.result(0)
+        assert large.place == ("small", 0)
+        counts = producer.counts()
+        assert (counts.stored_records, counts.failed_records) == (100, 1)
+        assert counts.first_failure is large.exception(0)
     finally:
         broker.close()
 
@@ -229,6 +233,11 @@ def test_a_topic_that_is_not_there_is_named_in_time(tmp_path: Path) -> None:
             pytest.raises(TimedOut, match=r"topic nowhere: not known after 300 ms: .*UNKNOWN_TOPIC_OR_PARTITION"),
         ):
             producer.send("nowhere", b"x")
+        with (
+            Producer(bootstrap_servers=broker.address) as producer,
+            pytest.raises(TimedOut, match="not known after 50 ms"),
+        ):
+            producer.partitions_for("nowhere", timeout_ms=50)
     finally:
         broker.close()
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ottla.clients.errors import ClientError
 from ottla.clients.producer import aio
 from ottla.clients.producer.producer import Producer
 from tests.clients.producer.test_producer import stored_values
@@ -60,3 +61,18 @@ def test_a_table_is_awaited(broker: BrokerProcess) -> None:
 def test_a_table_without_values_is_refused(broker: BrokerProcess) -> None:
     with Producer(bootstrap_servers=broker.address) as producer, pytest.raises(ValueError, match="value"):
         producer.send_arrow("table", pa.table({"other": [1]}))
+
+
+def test_a_partitioner_of_ones_own_is_not_passed_over_in_silence(broker: BrokerProcess) -> None:
+    with (
+        Producer(bootstrap_servers=broker.address, partitioner_class="round-robin") as producer,
+        pytest.raises(ClientError, match=r"partitioner\.class"),
+    ):
+        producer.send_arrow("table", table_of(1))
+
+    async def main() -> None:
+        async with aio.Producer(bootstrap_servers=broker.address, partitioner_class=lambda *_: 0) as producer:
+            with pytest.raises(ClientError, match=r"partitioner\.class"):
+                await producer.send_arrow("table", table_of(1))
+
+    asyncio.run(main())

@@ -11,17 +11,24 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.clients.config import ClientConfig
-from ottla.clients.consumer.consumer import Offsets, checked_offset, make_metadata, wall_ms
+from ottla.clients.consumer.consumer import checked_offset, make_metadata, wall_ms
 from ottla.clients.consumer.core import ConsumerCore
 from ottla.clients.consumer.errors import ConcurrentUse
 from ottla.clients.consumer.keys import CONSUMER_DEFINITION
 from ottla.clients.consumer.listener import RebalanceListener
 from ottla.clients.consumer.reset import EARLIEST, LATEST
 from ottla.clients.consumer.session import OnCommit, Session
-from ottla.clients.consumer.values import ConsumerRecord, GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
+from ottla.clients.consumer.values import (
+    ConsumerRecord,
+    GroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    Offsets,
+)
 from ottla.clients.errors import ClientClosed, ClientError
 from ottla.clients.network.asyncio_network import AsyncioNetwork
-from ottla.core.types import Offset, TimestampMs, TopicPartition
+from ottla.clients.network.metadata import NO_LEADER
+from ottla.core.types import BrokerId, Offset, TimestampMs, TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,6 +163,14 @@ class Consumer:
         with self._sole_use():
             count = await self._session.partition_count(topic, timeout_ms)
         return [TopicPartition(topic, number) for number in range(count)]
+
+    def leader_of(self, place: TopicPartition) -> BrokerId | None:
+        leader_id = self._core.metadata.leader_of(TopicPartition(*place))
+        return None if leader_id == NO_LEADER else leader_id
+
+    @property
+    def unreachable(self) -> ClientError | None:
+        return self._core.metadata.failure
 
     def pause(self, *places: TopicPartition) -> None:
         with self._sole_use():

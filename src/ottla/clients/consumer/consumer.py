@@ -1,41 +1,64 @@
 """The blocking consumer: `with Consumer({...}) as consumer: consumer.subscribe([...]); consumer.poll(timeout_ms=500)`.
 
 A thin face: what the calls do is `session.py`, what happens in the background is `core.py` on the client's own thread.
+Importing it imports next to nothing; the rest comes with the first consumer that is made.
 """
 
-import re
+from __future__ import annotations
+
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from ottla.clients.config import ClientConfig
-from ottla.clients.consumer.core import ConsumerCore
-from ottla.clients.consumer.errors import ConcurrentUse
-from ottla.clients.consumer.keys import CONSUMER_DEFINITION
-from ottla.clients.consumer.listener import RebalanceListener
-from ottla.clients.consumer.reset import EARLIEST, LATEST
-from ottla.clients.consumer.session import OnCommit, Session
-from ottla.clients.consumer.values import ConsumerRecord, GroupMetadata, OffsetAndMetadata, OffsetAndTimestamp
-from ottla.clients.errors import ClientClosed, ClientError
-from ottla.clients.network.lent import LentNetwork
-from ottla.clients.network.metadata import Metadata
-from ottla.core.types import Offset, TimestampMs, TopicPartition
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
     from pathlib import Path
+    from types import TracebackType
+    from typing import Any
 
     import pyarrow
 
+    from ottla.clients import config as configs
+    from ottla.clients import errors
+    from ottla.clients.consumer import core as cores
+    from ottla.clients.consumer import errors as consumer_errors
+    from ottla.clients.consumer import keys, reset, session, values
+    from ottla.clients.consumer.listener import RebalanceListener
+    from ottla.clients.consumer.values import (
+        ConsumerRecord,
+        GroupMetadata,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        Offsets,
+    )
+    from ottla.clients.fetched_batches import WantedBatches
+    from ottla.clients.network import lent
+    from ottla.clients.network import metadata as metadatas
+    from ottla.core import types
+    from ottla.core.types import BrokerId, Offset, TimestampMs, TopicPartition
+else:
+    from ottla.core.lazy_module import LazyModule
+
+    configs = LazyModule("ottla.clients.config")
+    errors = LazyModule("ottla.clients.errors")
+    cores = LazyModule("ottla.clients.consumer.core")
+    keys = LazyModule("ottla.clients.consumer.keys")
+    reset = LazyModule("ottla.clients.consumer.reset")
+    session = LazyModule("ottla.clients.consumer.session")
+    values = LazyModule("ottla.clients.consumer.values")
+    consumer_errors = LazyModule("ottla.clients.consumer.errors")
+    lent = LazyModule("ottla.clients.network.lent")
+    metadatas = LazyModule("ottla.clients.network.metadata")
+    types = LazyModule("ottla.core.types")
+
 T = TypeVar("T")
-Offsets = Mapping[TopicPartition, OffsetAndMetadata | Offset]
 
 
 class _ThreadWaiting:
     """The user's thread is the lane while it waits; see `LentNetwork`."""
 
-    def __init__(self, network: LentNetwork) -> None:
+    def __init__(self, network: lent.LentNetwork) -> None:
         self._network = network
         self._is_set = False
         self.now_ms = network.now_ms
@@ -57,7 +80,7 @@ class _ThreadWaiting:
     async def wait(self, timeout_ms: int) -> None:
         self._network.run(lambda: self._is_set, timeout_ms)
 
-    def failure(self) -> ClientError | None:
+    def failure(self) -> errors.ClientError | None:
         return self._network.failure
 
 
@@ -67,34 +90,37 @@ class Consumer:
     """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
-        self._start(ClientConfig.parse(CONSUMER_DEFINITION, settings, **keywords))
+        self._start(configs.ClientConfig.parse(keys.CONSUMER_DEFINITION, settings, **keywords))
 
     @classmethod
     def from_properties(
-        cls, path: "str | Path", settings: Mapping[str, Any] | None = None, /, **keywords: Any
-    ) -> "Consumer":
+        cls, path: str | Path, settings: Mapping[str, Any] | None = None, /, **keywords: Any
+    ) -> Consumer:
         """From a properties file; keys that are not a consumer's are warned of only."""
         consumer = cls.__new__(cls)
-        consumer._start(ClientConfig.from_properties(CONSUMER_DEFINITION, path, settings, **keywords))
+        consumer._start(configs.ClientConfig.from_properties(keys.CONSUMER_DEFINITION, path, settings, **keywords))
         return consumer
 
-    def _start(self, config: ClientConfig) -> None:
+    def _start(self, config: configs.ClientConfig) -> None:
         self.config = config
         self._use = threading.RLock()
-        self._network = LentNetwork(config.bootstrap, client_id=config.client_id, settings=config.network_settings())
+        self._network = self._new_network(config)
         waiting = _ThreadWaiting(self._network)
         try:
             metadata = make_metadata(self._network, config)
-            core = ConsumerCore(
+            core = cores.ConsumerCore(
                 self._network, metadata, config, wall_ms=wall_ms, hand_over=waiting.post, on_attention=waiting.wake
             )
-            self._session = Session(core, config, waiting)
+            self._session = session.Session(core, config, waiting)
         except BaseException:
             self._network.close()  # a deserializer or an interceptor that can't be had
             raise
         self._core = core
         self._waiting = waiting
         self._network.start()
+
+    def _new_network(self, config: configs.ClientConfig) -> lent.LentNetwork:
+        return lent.LentNetwork(config.bootstrap, client_id=config.client_id, settings=config.network_settings())
 
     # Reading.
 
@@ -105,14 +131,18 @@ class Consumer:
         """
         return self._run(self._session.poll(timeout_ms, max_records))
 
-    def poll_arrow(self, timeout_ms: int = 500, *, with_headers: bool = False) -> "pyarrow.RecordBatch | None":
+    def poll_arrow(self, timeout_ms: int = 500, *, with_headers: bool = False) -> pyarrow.RecordBatch | None:
         """The next records of one partition as a `pyarrow.RecordBatch` in the schema of Spark's Kafka source; None when
         none came. No Python object is made per record. Needs `pip install ottla[columns]`.
         """
         from ottla.clients.consumer.arrow import decode_arrow
 
-        wanted = self._run(self._session.poll_fetched(timeout_ms))
+        wanted = self.poll_fetched(timeout_ms)
         return decode_arrow(wanted, with_headers=with_headers, check_crcs=self.config.get_bool("check.crcs"))
+
+    def poll_fetched(self, timeout_ms: int = 500) -> WantedBatches | None:
+        """The next batches of one partition as they were fetched, for whoever decodes them in a way of its own."""
+        return self._run(self._session.poll_fetched(timeout_ms))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Record by record, without end. Automatic commits cover a record only when the next poll follows it."""
@@ -152,7 +182,17 @@ class Consumer:
     def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[TopicPartition]:
         """Raises `TimedOut` for a topic that doesn't turn up."""
         count = self._run(self._session.partition_count(topic, timeout_ms))
-        return [TopicPartition(topic, number) for number in range(count)]
+        return [types.TopicPartition(topic, number) for number in range(count)]
+
+    def leader_of(self, place: TopicPartition) -> BrokerId | None:
+        """The broker that leads a partition, by what is known now; None without one, or for a topic not in view."""
+        leader_id = self._core.metadata.leader_of(types.TopicPartition(*place))
+        return None if leader_id == metadatas.NO_LEADER else leader_id
+
+    @property
+    def unreachable(self) -> errors.ClientError | None:
+        """Why no broker answers at the moment; None while one does. Poll goes on trying all the same."""
+        return self._core.metadata.failure
 
     def pause(self, *places: TopicPartition) -> None:
         """Poll returns nothing of them until `resume`; what was fetched is kept. A rebalance forgets it."""
@@ -168,14 +208,14 @@ class Consumer:
 
     def seek(self, place: TopicPartition, offset: Offset | OffsetAndMetadata) -> None:
         """Poll goes on from there."""
-        self._lane(lambda: self._core.seek(TopicPartition(*place), checked_offset(offset)))
+        self._lane(lambda: self._core.seek(types.TopicPartition(*place), checked_offset(offset)))
 
     def seek_to_beginning(self, *places: TopicPartition) -> None:
         """All that are assigned unless some are given; found when poll or `position` needs it."""
-        self._lane(lambda: self._core.seek_by(places or self.assignment(), EARLIEST))
+        self._lane(lambda: self._core.seek_by(places or self.assignment(), reset.EARLIEST))
 
     def seek_to_end(self, *places: TopicPartition) -> None:
-        self._lane(lambda: self._core.seek_by(places or self.assignment(), LATEST))
+        self._lane(lambda: self._core.seek_by(places or self.assignment(), reset.LATEST))
 
     def seek_to_time(self, timestamp_ms: TimestampMs, *places: TopicPartition, timeout_ms: int | None = None) -> None:
         """To the first record at or after a time, or to the end where there is none."""
@@ -185,7 +225,7 @@ class Consumer:
             if offset is None:
                 self.seek_to_end(place)
             else:
-                self.seek(place, OffsetAndMetadata(offset.offset, "", offset.leader_epoch))
+                self.seek(place, values.OffsetAndMetadata(offset.offset, "", offset.leader_epoch))
 
     def position(self, place: TopicPartition, timeout_ms: int | None = None) -> Offset:
         """The offset that poll returns next."""
@@ -210,7 +250,7 @@ class Consumer:
 
     def lag(self, place: TopicPartition) -> int | None:
         """Records from the position to the end that the last fetch saw; None before the first one."""
-        return self._lane(lambda: self._core.lag_of(TopicPartition(*place)))
+        return self._lane(lambda: self._core.lag_of(types.TopicPartition(*place)))
 
     # Committing.
 
@@ -218,7 +258,7 @@ class Consumer:
         """All that poll has returned, or these offsets: each the next one to read. Waits; retries what can pass."""
         self._run(self._session.commit(offsets, timeout_ms))
 
-    def commit_async(self, offsets: Offsets | None = None, callback: OnCommit | None = None) -> None:
+    def commit_async(self, offsets: Offsets | None = None, callback: session.OnCommit | None = None) -> None:
         """The same without waiting, tried once; commits stay in order. `callback(offsets, error or None)` runs within
         a later poll or close.
         """
@@ -250,7 +290,7 @@ class Consumer:
             if self._session.is_closed:
                 self._network.close()
 
-    def __enter__(self) -> "Consumer":
+    def __enter__(self) -> Consumer:
         return self
 
     def __exit__(
@@ -264,7 +304,9 @@ class Consumer:
         """To its end: where a coroutine of the session waits, this thread blocks."""
         if not self._use.acquire(blocking=False):
             call.close()
-            raise ConcurrentUse("the consumer is in use by another thread; have one per thread, or a lock around it")
+            raise consumer_errors.ConcurrentUse(
+                "the consumer is in use by another thread; have one per thread, or a lock around it"
+            )
         try:
             call.send(None)
         except StopIteration as end:
@@ -283,12 +325,12 @@ class Consumer:
 
     def _lane(self, call: Callable[[], T]) -> T:
         if self._session.is_closed:
-            raise ClientClosed("the consumer is closed")
+            raise errors.ClientClosed("the consumer is closed")
         return self._do(lambda: self._network.call(call))
 
 
-def make_metadata(network: Any, config: ClientConfig) -> Metadata:
-    return Metadata(
+def make_metadata(network: Any, config: configs.ClientConfig) -> metadatas.Metadata:
+    return metadatas.Metadata(
         network,
         max_age_ms=config.get_int("metadata.max.age.ms"),
         backoff_ms=config.get_int("retry.backoff.ms"),
@@ -302,7 +344,7 @@ def wall_ms() -> TimestampMs:
 
 
 def checked_offset(offset: Offset | OffsetAndMetadata) -> OffsetAndMetadata:
-    taken = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+    taken = offset if isinstance(offset, values.OffsetAndMetadata) else values.OffsetAndMetadata(offset)
     if taken.offset < 0:
         raise ValueError(f"seek to {taken.offset}: an offset is never below 0")
     return taken

@@ -23,6 +23,7 @@ from ottla.clients.consumer.reset import ResetStrategy, parse_reset
 from ottla.clients.consumer.shelf import Shelf
 from ottla.clients.consumer.strategies import parse_strategies
 from ottla.clients.consumer.subscription import Kind, Subscription
+from ottla.clients.consumer.validation import Validation
 from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
 from ottla.clients.errors import ClientError
 from ottla.clients.network.metadata import Metadata
@@ -110,12 +111,23 @@ class ConsumerCore:
             preferred_replica_ms=config.get_int("metadata.max.age.ms"),
             reset=reset,
         )
+        self._validation = Validation(
+            network,
+            metadata,
+            self.subscription,
+            reset=reset,
+            retry_backoff_ms=retry_backoff_ms,
+            on_valid=lambda: self._fetcher.send(),
+            on_reset=self._positions.tend,
+            on_error=self._put_error,
+        )
         self._fetcher = Fetcher(
             network,
             metadata,
             self.subscription,
             self.shelf,
             fetch_settings,
+            is_unchecked=self._validation.is_open,
             on_ready=on_attention,
             on_reset=self._positions.tend,
         )
@@ -129,9 +141,10 @@ class ConsumerCore:
             self.group.is_wanted = True
             self.group.tend()
         self._positions.tend()
-        self._fetcher.send()
+        self.fetch()
 
     def fetch(self) -> None:
+        self._validation.tend()
         self._fetcher.send()
 
     def take_error(self) -> ClientError | None:
@@ -156,7 +169,7 @@ class ConsumerCore:
         assert self.group is not None
         self.group.finish(event)
         self._positions.tend()
-        self._fetcher.send()
+        self.fetch()
 
     # What to read.
 
@@ -190,7 +203,7 @@ class ConsumerCore:
 
     def seek(self, place: TopicPartition, offset: OffsetAndMetadata) -> None:
         self.subscription.state_of(place).seek(offset.offset, offset.leader_epoch)
-        self._fetcher.send()
+        self.fetch()
 
     def seek_by(self, places: Iterable[TopicPartition], strategy: ResetStrategy) -> None:
         for state in [self.subscription.state_of(place) for place in places]:
@@ -200,7 +213,7 @@ class ConsumerCore:
     def set_paused(self, places: Iterable[TopicPartition], *, is_paused: bool) -> None:
         for state in [self.subscription.state_of(place) for place in places]:
             state.is_paused = is_paused
-        self._fetcher.send()
+        self.fetch()
 
     # Asking.
 
@@ -262,7 +275,7 @@ class ConsumerCore:
         if self.group is not None and subscription.is_of_group:
             self.group.metadata_changed()
         self._positions.tend()
-        self._fetcher.send()
+        self.fetch()
 
     def _match(self) -> None:
         is_changed = self.subscription.match(

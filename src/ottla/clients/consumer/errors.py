@@ -61,6 +61,21 @@ class OffsetOutOfRange(InvalidOffset):
         super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, what, positions)
 
 
+class LogTruncation(OffsetOutOfRange):
+    """A partition's new leader has not all that was read: records are lost, others may stand in their place.
+
+    `divergent_offset` is the first offset that differs, None where the leader can't tell.
+    """
+
+    def __init__(self, place: TopicPartition, position: Offset, divergent_offset: Offset | None) -> None:
+        self.place = place
+        self.positions = {place: position}
+        self.divergent_offset = divergent_offset
+        known = "somewhere before that" if divergent_offset is None else f"from offset {divergent_offset} on"
+        what = f"{place}: read up to offset {position}, the new leader's log differs {known}; seek to where to go on"
+        InvalidOffset.__init__(self, ErrorCode.OFFSET_OUT_OF_RANGE, what, (place,))
+
+
 class NoOffsetForPartition(InvalidOffset):
     """A group has committed nothing for a partition."""
 

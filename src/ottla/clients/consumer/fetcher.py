@@ -1,7 +1,8 @@
 """Asking leaders, or the closest replicas, for what comes next: one request under way to each, ahead of the reader.
 
 Lives in the lane. What comes goes to the shelf undecoded; where to read is the subscription's. A partition is asked for
-again while less than `max.partition.fetch.bytes` of it, and less than `fetch.max.bytes` in all, waits to be read.
+again while less than `max.partition.fetch.bytes` of it, and less than half of `fetch.max.bytes` in all, waits to be
+read; an answer brings the other half at most. What paused partitions have on the shelf doesn't count.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -79,6 +80,7 @@ class Fetcher:
         shelf: Shelf,
         settings: FetchSettings,
         *,
+        is_unchecked: Callable[[PartitionState], bool],
         on_ready: Callable[[], None],
         on_reset: Callable[[], None],
     ) -> None:
@@ -87,6 +89,7 @@ class Fetcher:
         self._subscription = subscription
         self._shelf = shelf
         self._settings = settings
+        self._is_unchecked = is_unchecked  # the position may not be sound under a new leader
         self._on_ready = on_ready
         self._on_reset = on_reset  # a partition needs a new position
         self._sessions: dict[BrokerId, FetchSession] = {}
@@ -117,15 +120,19 @@ class Fetcher:
         # Said before looking: whoever makes room after the look sees it, and wakes the lane.
         shelf.is_lane_waiting = True
         states = self._subscription.states.values()
-        room_bytes = self._settings.max_bytes - sum(state.queued_bytes for state in states)
+        # The larger a topic the more the sum matters: thousands of partitions may each have an answer waiting.
+        is_room = 2 * sum(state.queued_bytes for state in states if not state.is_paused) < self._settings.max_bytes
         now_ms = self._network.now_ms()
         grouped: dict[BrokerId, list[PartitionState]] = {}
         is_full = False
         for state in states:
             if not state.is_fetchable:
                 continue
-            if state.queued_bytes and (room_bytes <= 0 or state.queued_bytes >= self._settings.partition_max_bytes):
+            if not is_room or state.queued_bytes >= self._settings.partition_max_bytes:
                 is_full = True
+                continue
+            if self._is_unchecked(state):
+                is_full |= state.queued_bytes > 0  # looked at when that was read
                 continue
             if state.retry_at_ms > now_ms:
                 self._retry_later(state.retry_at_ms - now_ms)
@@ -184,7 +191,7 @@ class Fetcher:
             replica_epoch=-1,
             max_wait_ms=settings.max_wait_ms,
             min_bytes=settings.min_bytes,
-            max_bytes=settings.max_bytes,
+            max_bytes=max(1, settings.max_bytes // 2),
             isolation_level=settings.isolation_level,
             session_id=session.session_id,
             session_epoch=session.epoch,
@@ -259,8 +266,8 @@ class Fetcher:
             return False
         aborted = partition.aborted_transactions if is_committed_only else None
         try:
-            # Copied: a slice of the frame would keep all partitions' bytes while this one waits, unread or paused.
-            wanted = find_wanted(state.place, bytes(data), state.fetch_offset, aborted)
+            # A slice of the frame: the partitions of an answer are read one after the other, and it goes with the last.
+            wanted = find_wanted(state.place, data, state.fetch_offset, aborted)
         except UnreadableRecords as damage:
             self._put_error(state, damage)
             return True

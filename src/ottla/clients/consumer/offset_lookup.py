@@ -11,7 +11,7 @@ from ottla.clients.consumer.errors import error_of
 from ottla.clients.consumer.values import OffsetAndTimestamp
 from ottla.clients.errors import RETRIABLE, BrokerError, ClientError, TimedOut, UnsupportedByBroker
 from ottla.clients.network.metadata import Metadata
-from ottla.clients.network.port import Network
+from ottla.clients.network.port import Network, Timer
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, TimestampMs, TopicPartition
 from ottla.protocol.messages.list_offsets import (
@@ -33,6 +33,8 @@ class OffsetLookup:
         self._metadata = metadata
         self._isolation_level = isolation_level
         self._retry_backoff_ms = retry_backoff_ms
+        self._without_leaders: list[_Lookup] = []
+        metadata.on_change.append(self._metadata_changed)
 
     def find(
         self, timestamps: Mapping[TopicPartition, TimestampMs], *, timeout_ms: int, on_found: Callable[[Found], None]
@@ -41,6 +43,15 @@ class OffsetLookup:
         for topic in {place.topic for place in timestamps}:
             self._metadata.add_topic(topic)
         _Lookup(self, dict(timestamps), timeout_ms, on_found).attempt()
+
+    def wait_for_leaders(self, lookup: "_Lookup") -> None:
+        """Nobody could be asked: go on when the metadata says more, as it does right after a consumer's start."""
+        self._without_leaders.append(lookup)
+
+    def _metadata_changed(self) -> None:
+        waiting, self._without_leaders = self._without_leaders, []
+        for lookup in waiting:
+            lookup.go_on_now()
 
     def ask(
         self,
@@ -86,8 +97,10 @@ class _Lookup:
         self._found: Found = {}
         self._why: dict[TopicPartition, ClientError] = {}
         self._under_way = 0
+        self._timer: Timer | None = None
 
     def attempt(self) -> None:
+        self._timer = None
         led: dict[BrokerId, dict[TopicPartition, TimestampMs]] = {}
         for place, timestamp_ms in self._left.items():
             leader_id = self._metadata.leader_of(place)
@@ -105,7 +118,14 @@ class _Lookup:
         for broker_id, timestamps in led.items():
             self._owner.ask(broker_id, timestamps, left_ms, self._taker(timestamps))
         if not led:
-            self._network.call_soon(self._go_on)
+            seen = self._metadata.version
+            self._network.call_soon(lambda: self._go_on(without_leaders_in=seen))
+
+    def go_on_now(self) -> None:
+        """Instead of waiting for the next try."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self.attempt()
 
     def _taker(
         self, timestamps: dict[TopicPartition, TimestampMs]
@@ -142,12 +162,18 @@ class _Lookup:
         if is_final and self._left.pop(place, None) is not None:
             self._found[place] = why
 
-    def _go_on(self) -> None:
+    def _go_on(self, *, without_leaders_in: int | None = None) -> None:
+        """`without_leaders_in`: the version of the metadata in which nobody could be asked."""
         if self._left:
+            if without_leaders_in is not None:
+                if self._metadata.version != without_leaders_in:
+                    self.attempt()
+                    return
+                self._owner.wait_for_leaders(self)
             self._metadata.request_update()
             backoff_ms = self._owner._retry_backoff_ms
             if self._network.now_ms() + backoff_ms < self._deadline_ms:
-                self._network.call_later(backoff_ms, self.attempt)
+                self._timer = self._network.call_later(backoff_ms, self.attempt)
                 return
             for place in self._left:
                 self._found[place] = self._timed_out(place)

@@ -15,6 +15,7 @@ from ottla.clients.errors import ClientError
 from ottla.clients.fetched_batches import UnreadableRecords, WantedBatches
 from ottla.records.errors import CorruptBatch
 from ottla.records.fetched_record import split_records
+from ottla.records.header import read_header
 
 # Bytes to a value of the user's; None (no key, a tombstone) is not passed through it.
 Deserializer: TypeAlias = Callable[[bytes], Any]
@@ -80,6 +81,18 @@ class FetchedPartition:
         state.position_epoch = taken[-1].leader_epoch
         return taken
 
+    @property
+    def is_read(self) -> bool:
+        """Whether all records were taken."""
+        wanted = self.wanted
+        return wanted is not None and self._next_start == len(wanted.starts) and self._next_record == len(self._batch)
+
+    def detach(self) -> None:
+        """Keep its own bytes only: a slice would keep the whole answer, with all other partitions, for as long."""
+        wanted = self.wanted
+        if wanted is not None and isinstance(wanted.data, memoryview):
+            self.wanted = wanted._replace(data=wanted.data.tobytes())
+
     def put_back(self, count: int) -> None:
         """The last `count` records that were taken were not handed out after all."""
         self._next_record -= count
@@ -120,6 +133,7 @@ class Shelf:
         self._check_crcs = check_crcs
         self._key_deserializer = key_deserializer
         self._value_deserializer = value_deserializer
+        self._is_plain = key_deserializer is None and value_deserializer is None
         self._on_drained = on_drained
 
     def take(self, count: int) -> list[ConsumerRecord]:
@@ -143,14 +157,14 @@ class Shelf:
                 if taken:
                     break
                 raise
-            if not records:
-                self._drained(fetched)
-            elif self._key_deserializer is None and self._value_deserializer is None:
+            if records and not self._is_plain and not self._deserialize(fetched, records, taken):
+                break
+            if fetched.is_read:
+                self._drained(fetched)  # now, so that more is under way while these are looked at
+            if self._is_plain:
                 if not taken and len(records) == count:
                     return records
                 taken += records
-            elif not self._deserialize(fetched, records, taken):
-                break
         return taken
 
     def take_fetched(self) -> WantedBatches | None:
@@ -164,6 +178,8 @@ class Shelf:
             position = fetched.state.position
             assert position is not None
             fetched.state.position = wanted.next_offset
+            if wanted.starts:
+                fetched.state.position_epoch = read_header(wanted.data, wanted.starts[-1]).leader_epoch
             self._drained(fetched)
             if wanted.starts:
                 return wanted._replace(from_offset=max(position, wanted.from_offset))
@@ -176,6 +192,8 @@ class Shelf:
                 self._drained(fetched)
             elif not fetched.state.is_paused:
                 return fetched
+            else:
+                fetched.detach()
         return None
 
     def _drained(self, fetched: FetchedPartition) -> None:

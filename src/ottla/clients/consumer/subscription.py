@@ -34,11 +34,13 @@ class PartitionState:
     """
 
     __slots__ = (
+        "checked_epoch",
         "drained_bytes",
         "fetch_offset",
         "fetched_bytes",
         "high_watermark",
         "is_assigned",
+        "is_checking",
         "is_held",
         "is_looking",
         "is_paused",
@@ -58,6 +60,8 @@ class PartitionState:
         self.place = place
         self.position: Offset | None = None
         self.position_epoch: LeaderEpoch = NO_LEADER_EPOCH  # of the last record handed out
+        self.checked_epoch: LeaderEpoch = NO_LEADER_EPOCH  # of the leader under which the position is known to be sound
+        self.is_checking = False  # a request that finds out whether it is, is under way
         self.fetch_offset: Offset = 0
         self.seek_count = 0
         self.reset: ResetStrategy | None = None  # the position is to be found in this way
@@ -89,6 +93,7 @@ class PartitionState:
         self.reset = None
         self.fetch_offset = offset
         self.position_epoch = leader_epoch
+        self.checked_epoch = NO_LEADER_EPOCH
         self.position = offset
 
     def seek_by(self, strategy: ResetStrategy) -> None:

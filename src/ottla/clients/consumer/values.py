@@ -1,11 +1,12 @@
 """What goes in and out of a consumer's calls: records, offsets with what belongs to them, and a group's identity."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
 
-from ottla.core.types import NO_LEADER_EPOCH, LeaderEpoch, Offset, TimestampMs
+from ottla.core.types import NO_LEADER_EPOCH, LeaderEpoch, Offset, TimestampMs, TopicPartition
 from ottla.records.fetched_record import FetchedRecord as ConsumerRecord
 
-__all__ = ["ConsumerRecord", "GroupMetadata", "OffsetAndMetadata", "OffsetAndTimestamp"]
+__all__ = ["ConsumerRecord", "GroupMetadata", "OffsetAndMetadata", "OffsetAndTimestamp", "Offsets"]
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -14,6 +15,10 @@ class OffsetAndMetadata(NamedTuple):
     offset: Offset
     metadata: str = ""
     leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
+
+
+# A plain number is an offset without a text.
+Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata | Offset]
 
 
 class OffsetAndTimestamp(NamedTuple):

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
-from ottla.clients.connection import Address
+from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientError
 from ottla.clients.network.lane import LaneNetwork
 from ottla.clients.network.settings import NetworkSettings

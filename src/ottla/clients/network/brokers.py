@@ -6,7 +6,7 @@ Bootstrap addresses have ids of their own, below `ANY_BROKER`, and serve only as
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ottla.clients.connection import Address
+from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientClosed, ClientError, ConnectionFailed
 from ottla.clients.network.link import Lane, Link, failed
 from ottla.clients.network.port import ANY_BROKER
@@ -32,6 +32,10 @@ class Brokers:
         self._known: dict[BrokerId, Address] = {}
         self._links: dict[BrokerId, Link] = {}
         self._is_closed = False
+
+    @property
+    def bootstrap(self) -> list[Address]:
+        return list(self._bootstrap.values())
 
     def set_known(self, brokers: Mapping[BrokerId, Address]) -> None:
         """Links to what moved or went away are closed; requests under way on them fail and are tried elsewhere."""

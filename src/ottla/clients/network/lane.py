@@ -6,7 +6,7 @@ The place itself (thread or event loop), its timers and its sockets are the subc
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
-from ottla.clients.connection import Address, parse_bootstrap
+from ottla.clients.addresses import Address, parse_bootstrap
 from ottla.clients.errors import ClientError, ConnectionFailed
 from ottla.clients.network.brokers import Brokers
 from ottla.clients.network.port import OnResponse, Timer

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from ottla.clients.connection import Address
+from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientError, ConnectionFailed, RequestTimedOut
 from ottla.clients.network.port import Timer
 from ottla.clients.network.settings import NetworkSettings

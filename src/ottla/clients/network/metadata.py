@@ -6,7 +6,7 @@ Lives in the lane. Readers on other threads see a whole view, the newest or the 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from ottla.clients.connection import Address
+from ottla.clients.addresses import Address
 from ottla.clients.errors import BrokerError, ClientError, TimedOut, error_name
 from ottla.clients.network.link import growing_ms
 from ottla.clients.network.port import ANY_BROKER, Network, Timer

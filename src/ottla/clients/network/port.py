@@ -7,7 +7,7 @@ asyncio client. Callbacks never run inside the call that asked for them.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from ottla.clients.connection import Address
+from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientError
 from ottla.core.types import BrokerId, Buffer
 from ottla.protocol.message import ApiMessage

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from ottla.clients.connection import Address
+from ottla.clients.addresses import Address
 from ottla.clients.network.settings import NetworkSettings
 from ottla.clients.network.wire import Wire
 from ottla.core.types import Buffer

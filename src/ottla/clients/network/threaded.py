@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from ottla.clients.connection import Address
+from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientClosed, ClientError
 from ottla.clients.network.lane import LaneNetwork
 from ottla.clients.network.settings import NetworkSettings

@@ -14,6 +14,7 @@ from ottla.clients.network.asyncio_network import AsyncioNetwork
 from ottla.clients.network.metadata import PartitionInfo
 from ottla.clients.producer.batch import ProducerBatch
 from ottla.clients.producer.core import ProducerCore, checked_bytes, checked_topic, closed_error, full_offsets, group_of
+from ottla.clients.producer.counts import ProducerCounts
 from ottla.clients.producer.errors import InvalidTransactionState
 from ottla.clients.producer.gate import Gate, new_gate
 from ottla.clients.producer.handle import RecordMetadata, SendHandle
@@ -149,6 +150,7 @@ class Producer:
     async def send_arrow(self, topic: str, table: Any) -> AioTableHandle:
         """Put all rows of an Arrow table, record batch or reader on their way; needs `ottla[columns]`."""
         core = self._core
+        core.check_takes_tables()
         queues = core.accumulator.topics.get(topic)
         if queues is None:
             queues = await self._find_topic(checked_topic(topic))
@@ -188,6 +190,10 @@ class Producer:
         finally:
             self._started.close()
             await self._network.close()
+
+    def counts(self) -> ProducerCounts:
+        """What was delivered and what was given up so far; right for all that a `flush` has waited for."""
+        return self._core.counts()
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic, with leaders and replicas."""

@@ -9,6 +9,7 @@ from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.clients.producer.accumulator import Accumulator
 from ottla.clients.producer.backoff import Backoff
+from ottla.clients.producer.counts import ProducerCounts
 from ottla.clients.producer.errors import ProducerClosed, SerializationFailed
 from ottla.clients.producer.handle import SendHandle
 from ottla.clients.producer.identity import Identity
@@ -101,6 +102,19 @@ class ProducerCore:
                 on_known(self.accumulator.learn_topic(name, outcome))
 
         self.metadata.wait_for_topic(name, timeout_ms, known)
+
+    def counts(self) -> ProducerCounts:
+        """From any thread."""
+        sender = self.sender
+        return ProducerCounts(sender.stored_records, sender.stored_bytes, sender.failed_records, sender.first_failure)
+
+    def check_takes_tables(self) -> None:
+        """Rows of a table are placed all at once: to ask a partitioner for each would be no column path any more."""
+        if not self.accumulator.places_by_default:
+            raise ClientError(
+                "send_arrow doesn't ask partitioner.class; use a producer without it, which places rows by their column"
+                " partition, else by their key's hash, or send them one by one"
+            )
 
     def refuse(self) -> None:
         """Take no more records; from any thread."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.clients.producer.gate import Delivery
-from ottla.core.types import NO_TIMESTAMP_MS, Offset, TimestampMs
+from ottla.core.types import NO_TIMESTAMP_MS, Offset, TimestampMs, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.clients.producer.batch import ProducerBatch
@@ -29,6 +29,11 @@ class SendHandle(Delivery):
     """The delivery of one record; safe to use from any thread."""
 
     __slots__ = ()
+
+    @property
+    def place(self) -> TopicPartition:
+        """Where the record goes, whatever becomes of it."""
+        return self._batch.queue.place
 
     def done(self) -> bool:
         """Whether the record was delivered or given up."""

@@ -1,32 +1,49 @@
-"""The blocking face of a producer: what users' threads call. All behind it is the core's, in a thread of its own."""
+"""The blocking face of a producer: what users' threads call. All behind it is the core's, in a thread of its own.
+
+Importing it imports next to nothing; the core comes with the first producer that is made.
+"""
+
+from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from os import PathLike
 from time import time_ns
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from ottla.clients.config import ClientConfig
-from ottla.clients.errors import ClientError, TimedOut
-from ottla.clients.network.metadata import PartitionInfo
-from ottla.clients.network.threaded import ThreadNetwork
-from ottla.clients.producer.core import ProducerCore, checked_bytes, checked_topic, closed_error, full_offsets, group_of
-from ottla.clients.producer.errors import InvalidTransactionState
-from ottla.clients.producer.gate import new_gate
-from ottla.clients.producer.handle import SendHandle
-from ottla.clients.producer.interceptors import ProducerRecord
-from ottla.clients.producer.keys import PRODUCER_DEFINITION
-from ottla.clients.producer.serializers import checked_headers
-from ottla.clients.producer.tables import TableHandle, batches_of_table
-from ottla.clients.producer.topic_queues import TopicQueues
-from ottla.core.types import TimestampMs, TopicPartition
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from os import PathLike
+    from typing import Any
+
+    from ottla.clients import config as configs
+    from ottla.clients import errors
     from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
+    from ottla.clients.network import threaded
+    from ottla.clients.network.metadata import PartitionInfo
+    from ottla.clients.producer import core, interceptors, keys, serializers, tables
+    from ottla.clients.producer import errors as producer_errors
+    from ottla.clients.producer import gate as gates
+    from ottla.clients.producer import handle as handles
+    from ottla.clients.producer.counts import ProducerCounts
+    from ottla.clients.producer.topic_queues import TopicQueues
     from ottla.clients.producer.transactions import OnDone, Transactions
+    from ottla.core.types import TimestampMs, TopicPartition
+else:
+    from ottla.core.lazy_module import LazyModule
+
+    configs = LazyModule("ottla.clients.config")
+    errors = LazyModule("ottla.clients.errors")
+    threaded = LazyModule("ottla.clients.network.threaded")
+    core = LazyModule("ottla.clients.producer.core")
+    gates = LazyModule("ottla.clients.producer.gate")
+    handles = LazyModule("ottla.clients.producer.handle")
+    interceptors = LazyModule("ottla.clients.producer.interceptors")
+    keys = LazyModule("ottla.clients.producer.keys")
+    serializers = LazyModule("ottla.clients.producer.serializers")
+    tables = LazyModule("ottla.clients.producer.tables")
+    producer_errors = LazyModule("ottla.clients.producer.errors")
 
 T = TypeVar("T")
 
@@ -43,21 +60,21 @@ class Producer:
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
         """Kafka's keys, in a dict or as keywords with underscores; ConfigError names everything that is wrong."""
-        self._start(ClientConfig.parse(PRODUCER_DEFINITION, config, **keywords))
+        self._start(configs.ClientConfig.parse(keys.PRODUCER_DEFINITION, config, **keywords))
 
     @classmethod
     def from_properties(
         cls, path: str | PathLike[str], /, config: Mapping[str, Any] | None = None, **keywords: Any
-    ) -> "Producer":
+    ) -> Producer:
         """From a Java-style file, with `config` and keywords on top; unknown keys in the file are warned of."""
         producer = cls.__new__(cls)
-        producer._start(ClientConfig.from_properties(PRODUCER_DEFINITION, path, config, **keywords))
+        producer._start(configs.ClientConfig.from_properties(keys.PRODUCER_DEFINITION, path, config, **keywords))
         return producer
 
-    def _start(self, config: ClientConfig) -> None:
+    def _start(self, config: configs.ClientConfig) -> None:
         self.config = config
-        self._network = ThreadNetwork(config.bootstrap, client_id=config.client_id, settings=config.network_settings())
-        self._core = ProducerCore(self._network, config)
+        self._network = self._new_network(config)
+        self._core = core.ProducerCore(self._network, config)
         self._network.on_broken.append(self._core.broken)
         self._max_block_ms = self._core.settings.max_block_ms
         self._accumulator = self._core.accumulator
@@ -67,13 +84,16 @@ class Producer:
         self._close_lock = threading.Lock()
         self._is_closed = False
         if not self._converts and self._accumulator.places_by_default:
-            gate = new_gate(self._topics, SendHandle, self.send)
+            gate = gates.new_gate(self._topics, handles.SendHandle, self.send)
             if gate is not None:
                 # The usual record needs no Python at all; every other one comes back to `send`.
                 self.send = gate.send  # type: ignore[method-assign]
         self._network.start()
 
-    def __enter__(self) -> "Producer":
+    def _new_network(self, config: configs.ClientConfig) -> threaded.ThreadNetwork:
+        return threaded.ThreadNetwork(config.bootstrap, client_id=config.client_id, settings=config.network_settings())
+
+    def __enter__(self) -> Producer:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -87,8 +107,8 @@ class Producer:
         headers: Any = None,
         partition: int | None = None,
         timestamp_ms: TimestampMs | None = None,
-        on_delivery: Callable[[SendHandle], None] | None = None,
-    ) -> SendHandle:
+        on_delivery: Callable[[handles.SendHandle], None] | None = None,
+    ) -> handles.SendHandle:
         """Put a record on its way and return at once; the handle tells what became of it.
 
         Waits only for the metadata of a new topic and for memory, `max.block.ms` at most, then raises `TimedOut`.
@@ -96,19 +116,21 @@ class Producer:
         """
         intercepted = False
         if self._converts:
-            record = self._core.prepare(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
+            record = self._core.prepare(
+                interceptors.ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
+            )
             topic, value, key, headers, partition, timestamp_ms = record
             intercepted = self._core.interceptors is not None
         if value.__class__ is not bytes:
-            value = checked_bytes(topic, "value", value)
+            value = core.checked_bytes(topic, "value", value)
         if key.__class__ is not bytes:
-            key = checked_bytes(topic, "key", key)
-        headers = checked_headers(topic, headers) if headers else ()
+            key = core.checked_bytes(topic, "key", key)
+        headers = serializers.checked_headers(topic, headers) if headers else ()
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         queues = self._topics.get(topic)
         if queues is None:
-            queues = self._find_topic(checked_topic(topic))
+            queues = self._find_topic(core.checked_topic(topic))
         handle = self._append(queues, partition, key, value, headers, timestamp_ms)
         if handle is None:
             handle = self._append_when_room(queues, partition, key, value, headers, timestamp_ms)
@@ -118,19 +140,20 @@ class Producer:
             handle.add_callback(self._core.interceptors.on_acknowledgement)
         return handle
 
-    def send_arrow(self, topic: str, table: Any) -> TableHandle:
+    def send_arrow(self, topic: str, table: Any) -> tables.TableHandle:
         """Put all rows of an Arrow table, record batch or reader on their way; needs `ottla[columns]`.
 
         Columns: value, and if there are key, headers, partition, timestamp. Waits for memory as `send` does.
         """
+        self._core.check_takes_tables()
         queues = self._topics.get(topic)
         if queues is None:
-            queues = self._find_topic(checked_topic(topic))
+            queues = self._find_topic(core.checked_topic(topic))
         batches = []
-        for partition, appender in batches_of_table(table, queues, self._core.settings, time_ns() // 1_000_000):
+        for partition, appender in tables.batches_of_table(table, queues, self._core.settings, time_ns() // 1_000_000):
             append = partial(self._accumulator.append_batch, queues, partition, appender)
             batches.append(self._when_room(queues, append))
-        return TableHandle(batches)
+        return tables.TableHandle(batches)
 
     def flush(self, timeout_ms: int | None = None) -> None:
         """Send everything now, and wait until all of it is delivered or given up; callbacks have run then.
@@ -145,7 +168,9 @@ class Producer:
             for batch in batches:
                 if not batch.wait(_left(deadline)):
                     undone = sum(not batch.is_done for batch in batches)
-                    raise TimedOut(f"flush: {undone} of {len(batches)} batches still under way after {timeout_ms} ms")
+                    raise errors.TimedOut(
+                        f"flush: {undone} of {len(batches)} batches still under way after {timeout_ms} ms"
+                    )
         finally:
             self._accumulator.end_flush()
 
@@ -163,17 +188,21 @@ class Producer:
                 self._abort_open_transaction(timeout_ms)
                 self._core.refuse()
                 self.flush(timeout_ms)
-        except TimedOut:
+        except errors.TimedOut:
             pass  # given up below, each record with its own error
         finally:
             if self._network.failure is None:
                 self._network.call(self._core.close)
             self._network.close()
 
-    def partitions_for(self, topic: str) -> list[PartitionInfo]:
-        """The partitions of a topic, with leaders and replicas."""
+    def counts(self) -> ProducerCounts:
+        """What was delivered and what was given up so far; cheap, and right for all that a `flush` has waited for."""
+        return self._core.counts()
+
+    def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[PartitionInfo]:
+        """The partitions of a topic, with leaders and replicas; waits for it as `send` does, or for so long."""
         if topic not in self._topics:
-            self._find_topic(checked_topic(topic))
+            self._find_topic(core.checked_topic(topic), timeout_ms)
         return list(self._core.metadata.partitions_of(topic))
 
     # Transactions
@@ -187,12 +216,12 @@ class Producer:
         self._network.call(transactions.begin)
 
     def send_offsets_to_transaction(
-        self, offsets: "Mapping[TopicPartition, OffsetAndMetadata | int]", group: "GroupMetadata | str"
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
     ) -> None:
         """Commit a consumer's offsets with the transaction; `group` is `consumer.group_metadata()`, or an id alone."""
         transactions = self._transactional("send_offsets_to_transaction")
-        full = full_offsets(offsets)
-        metadata = group_of(group)
+        full = core.full_offsets(offsets)
+        metadata = core.group_of(group)
         if full:
             self._wait_for(
                 "send_offsets_to_transaction", lambda on_done: transactions.send_offsets(full, metadata, on_done)
@@ -207,7 +236,7 @@ class Producer:
         self._wait_for("abort_transaction", self._transactional("abort_transaction").abort)
 
     @contextmanager
-    def transaction(self) -> Iterator["Producer"]:
+    def transaction(self) -> Iterator[Producer]:
         """`with producer.transaction():` begins one, commits it at the end, and aborts it if anything was raised."""
         self.begin_transaction()
         try:
@@ -220,25 +249,26 @@ class Producer:
 
     # Waiting
 
-    def _find_topic(self, topic: str) -> TopicQueues:
+    def _find_topic(self, topic: str, timeout_ms: int | None = None) -> TopicQueues:
+        limit_ms = self._max_block_ms if timeout_ms is None else timeout_ms
         self._refuse_in_lane(f"send to {topic}, a topic that is new to this producer,")
         if self._is_closed:
-            raise closed_error()
-        outcome: list[TopicQueues | ClientError] = []
+            raise core.closed_error()
+        outcome: list[TopicQueues | errors.ClientError] = []
         event = threading.Event()
 
-        def known(found: TopicQueues | ClientError) -> None:
+        def known(found: TopicQueues | errors.ClientError) -> None:
             outcome.append(found)
             event.set()
 
-        self._network.post(lambda: self._core.find_topic(topic, self._max_block_ms, known))
-        self._wait(event, self._max_block_ms, f"topic {topic}: not known after {self._max_block_ms} ms")
+        self._network.post(lambda: self._core.find_topic(topic, limit_ms, known))
+        self._wait(event, limit_ms, f"topic {topic}: not known after {limit_ms} ms")
         found = outcome[0]
-        if isinstance(found, ClientError):
+        if isinstance(found, errors.ClientError):
             raise found
         return found
 
-    def _append_when_room(self, topic: TopicQueues, *record: Any) -> SendHandle:
+    def _append_when_room(self, topic: TopicQueues, *record: Any) -> handles.SendHandle:
         return self._when_room(topic, lambda: self._append(topic, *record))
 
     def _when_room(self, topic: TopicQueues, append: Callable[[], T | None]) -> T:
@@ -262,16 +292,16 @@ class Producer:
         if transactions is not None and transactions.can_abort:
             try:
                 self._wait_for("close", transactions.abort, timeout_ms)
-            except ClientError:
+            except errors.ClientError:
                 pass  # its coordinator does it after transaction.timeout.ms
 
-    def _wait_for(self, what: str, start: "Callable[[OnDone], None]", timeout_ms: int | None = None) -> None:
+    def _wait_for(self, what: str, start: Callable[[OnDone], None], timeout_ms: int | None = None) -> None:
         """Run a step of a transaction in the lane, and wait for its end."""
         self._refuse_in_lane(what)
-        outcome: list[ClientError | None] = []
+        outcome: list[errors.ClientError | None] = []
         event = threading.Event()
 
-        def done(error: ClientError | None) -> None:
+        def done(error: errors.ClientError | None) -> None:
             outcome.append(error)
             event.set()
 
@@ -285,18 +315,20 @@ class Producer:
 
     def _wait(self, event: threading.Event, timeout_ms: int, what: str) -> None:
         if not event.wait(timeout_ms / 1000 + _GRACE_S):
-            raise self._network.failure or TimedOut(what)
+            raise self._network.failure or errors.TimedOut(what)
 
-    def _transactional(self, what: str) -> "Transactions":
+    def _transactional(self, what: str) -> Transactions:
         if self._core.transactions is None:
-            raise InvalidTransactionState(f"{what}: the producer has no transactional.id")
+            raise producer_errors.InvalidTransactionState(f"{what}: the producer has no transactional.id")
         if self._is_closed:
-            raise closed_error()
+            raise core.closed_error()
         return self._core.transactions
 
     def _refuse_in_lane(self, what: str) -> None:
         if self._network.is_lane:
-            raise ClientError(f"{what} would wait for the producer's own thread; it can't be called in a callback")
+            raise errors.ClientError(
+                f"{what} would wait for the producer's own thread; it can't be called in a callback"
+            )
 
 
 def _deadline(timeout_ms: int | None) -> float | None:

@@ -51,6 +51,11 @@ class Sender:
         self._destinations: dict[BrokerId, Destination] = {}
         self._timer: Timer | None = None
         self._is_closed = False
+        # What became of the records; written in the lane, read by anyone.
+        self.stored_records = 0
+        self.stored_bytes = 0
+        self.failed_records = 0
+        self.first_failure: Exception | None = None
         metadata.on_change.append(self._metadata_changed)
 
     def run(self) -> None:
@@ -182,6 +187,8 @@ class Sender:
             self._sequencing.acknowledged(batch)
             if not batch.is_done:
                 self._accumulator.release(batch)
+                self.stored_records += batch.record_count
+                self.stored_bytes += batch.size_bytes
                 batch.succeed(answer.base_offset, answer.append_time_ms)
             return
         self._sequencing.refused(batch)
@@ -241,7 +248,13 @@ class Sender:
         self._accumulator.release(batch)
         if self._transactions is not None:
             self._transactions.batch_failed(error)
+        self._count_failure(batch, error)
         batch.fail(error, record_errors)
+
+    def _count_failure(self, batch: ProducerBatch, error: Exception) -> None:
+        self.failed_records += batch.record_count
+        if self.first_failure is None:
+            self.first_failure = error
 
     # Time
 
@@ -267,6 +280,7 @@ class Sender:
                 self._accumulator.release(batch)
                 if self._transactions is not None:
                     self._transactions.batch_failed(error)
+                self._count_failure(batch, error)
                 batch.fail(error)
             else:
                 self._give_up(batch, error)

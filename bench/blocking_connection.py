@@ -1,15 +1,16 @@
-"""One blocking connection to one broker: framing, correlation ids, versions agreed on by ApiVersions.
+"""One blocking connection to one broker, for measuring single requests: no lane, no retries, nothing beside them.
 
-It knows nothing of clusters: who leads what, and what to do when a broker goes away, is the caller's.
+Framing, correlation ids, versions agreed on by ApiVersions; the clients' own way is `ottla.clients.network`.
 """
 
 import socket
 import time
 from collections.abc import Sequence
 from struct import Struct
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from ottla import __version__
+from ottla.clients.addresses import Address
 from ottla.clients.errors import ConnectionFailed, UnsupportedByBroker, check
 from ottla.core.errors import ErrorCode, ProtocolViolation
 from ottla.core.types import Buffer
@@ -29,16 +30,6 @@ _CORRELATION_ID_MAX: Final = 2**31 - 1
 _API_VERSIONS_FIRST_TRY: Final = 3
 
 ResponseT = TypeVar("ResponseT", bound=ApiMessage)
-
-
-class Address(NamedTuple):
-    """Where a broker listens; prints as users write it."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Connection:
@@ -190,17 +181,3 @@ class Connection:
     def _broken(self, reason: str) -> ConnectionFailed:
         self.close()
         return ConnectionFailed(f"{self.address}: {reason}")
-
-
-def parse_bootstrap(servers: str) -> list[Address]:
-    """`host:port,host:port`; ValueError says which part is wrong."""
-    addresses = []
-    for part in filter(None, (part.strip() for part in servers.split(","))):
-        host, separator, port = part.rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError(f"{part!r} is not host:port")
-        addresses.append(Address(host, int(port)))
-    if not addresses:
-        raise ValueError("no bootstrap server was given; expected host:port[,host:port]")
-    return addresses

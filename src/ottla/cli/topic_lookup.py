@@ -1,0 +1,43 @@
+"""Whether topics exist and how many partitions they have, asked once and clearly before any record moves."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ottla.clients.admin import Admin
+from ottla.clients.errors import ClientError, OperationFailed, TimedOut
+from ottla.clients.producer.producer import Producer
+from ottla.core.errors import ErrorCode
+
+# A broker that creates topics by itself has done so by then.
+_CREATION_WAIT_MS: Final = 2_000
+
+
+class NoSuchTopic(ClientError):
+    """A topic that is not there, and is not made by asking for it."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"topic {topic} does not exist; `ottla topics create {topic}` makes it")
+
+
+def count_partitions(admin: Admin, topics: Iterable[str]) -> dict[str, int]:
+    """Of each topic; NoSuchTopic for the first that is missing."""
+    names = sorted(set(topics))
+    try:
+        found = admin.describe_topics(names)
+    except OperationFailed as failed:
+        for name in names:
+            error = failed.failures.get(name)
+            if error is not None and error.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise NoSuchTopic(name) from failed
+        raise
+    return {name: len(found[name].partitions) for name in names}
+
+
+def count_partitions_or_create(producer: Producer, admin: Admin, topic: str) -> int:
+    """A producer asks in the way that makes a broker create a topic (`auto.create.topics.enable`)."""
+    try:
+        return len(producer.partitions_for(topic, timeout_ms=_CREATION_WAIT_MS))
+    except TimedOut:
+        if topic not in admin.list_topics():
+            raise NoSuchTopic(topic) from None
+        return len(producer.partitions_for(topic))  # it is there by now, or the cluster is slow
