@@ -90,8 +90,11 @@ class BrokerProcess:
             raise BrokerProcessError(f"{self.name} is not running")
         return self._process.pid
 
+    def answers(self) -> bool:
+        return answers_api_versions(self.port)
+
     def start(self) -> None:
-        """Start it and wait for its answer to ApiVersions."""
+        """Start it and wait for its first answer."""
         self.prepare()
         with self._output_path.open("ab") as output:
             started = time.perf_counter()
@@ -99,7 +102,7 @@ class BrokerProcess:
                 self.command(), stdout=output, stderr=subprocess.STDOUT, env=self.environment(), start_new_session=True
             )
         deadline = started + self.start_timeout_seconds
-        while not answers_api_versions(self.port):
+        while not self.answers():
             if self._process.poll() is not None:
                 raise BrokerProcessError(
                     f"{self.name} ended with {self._process.returncode} at start:\n{self.output_tail()}"

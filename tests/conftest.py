@@ -8,11 +8,17 @@ import pytest
 from hypothesis import settings
 
 from tests.processes import BrokerProcess
+from tests.spark_session import put_spark_first
+from tests.spark_session import spark as spark  # the fixture, for every room
 
 # A run finds what the last one found: a change is judged by what it changes. OTTLA_EXPLORE=1 looks for new examples.
 settings.register_profile("repeatable", derandomize=True, database=None)
 settings.register_profile("exploring", print_blob=True)
 settings.load_profile("exploring" if os.environ.get("OTTLA_EXPLORE") else "repeatable")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    put_spark_first(items)
 
 
 @pytest.fixture

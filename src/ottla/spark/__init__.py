@@ -1,0 +1,37 @@
+"""Spark on the log: the data source `ottla`, and a Spark session that starts from what pip installs.
+
+    from ottla.spark import register, spark_session
+
+Loaded with their first use: a Python worker of Spark's that only reads must not pay for a session.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.spark.connector_jars import find_connector_jars
+    from ottla.spark.session import spark_session
+    from ottla.spark.source import OttlaDataSource, register
+
+__all__ = ["OttlaDataSource", "find_connector_jars", "register", "spark_session"]
+
+_HOMES = {
+    "OttlaDataSource": "ottla.spark.source",
+    "find_connector_jars": "ottla.spark.connector_jars",
+    "register": "ottla.spark.source",
+    "spark_session": "ottla.spark.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'ottla.spark' has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(home), name)
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("pyspark", "pyarrow", "numpy"):
+            raise
+        raise ModuleNotFoundError(
+            f"ottla.spark.{name} needs {missing.name}; pip install 'ottla[spark,columns]'", name=missing.name
+        ) from missing

@@ -1,0 +1,47 @@
+"""A batch query: all offsets from the starting to the ending ones, decided when it is planned."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from ottla.spark.data_loss import report_loss
+from ottla.spark.log_view import LogView
+from ottla.spark.options import ReadOptions
+from ottla.spark.planning import LogSlice, plan_slices
+from ottla.spark.reading import read_slice
+
+
+class OttlaBatchReader(DataSourceReader):
+    """Planned in a process of the driver, then pickled to the workers: holds options, no connection."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        with LogView(self._options) as view:
+            slices = plan_batch(view, self._options)
+        return [InputPartition(each) for each in slices]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        # Spark makes up an empty partition where none was planned.
+        return iter(()) if partition.value is None else read_slice(self._options, partition.value)
+
+
+def plan_batch(view: LogView, options: ReadOptions) -> list[LogSlice]:
+    """The slices of the query, within what the log has."""
+    topic_ids = view.wanted()
+    starts = view.resolve_start(topic_ids)
+    ends = view.resolve_end(topic_ids)
+    firsts = view.earliest(topic_ids)
+    lasts = view.latest(topic_ids)
+    wanted = []
+    for place, topic_id in topic_ids.items():
+        start, end = starts[place], ends[place]
+        if start > end:
+            raise ValueError(f"{place}: the query begins at offset {start} and ends before, at {end}")
+        if start < firsts[place] or end > lasts[place]:
+            what = f"{place}: offsets {start} to {end} were asked for, the log has {firsts[place]} to {lasts[place]}"
+            report_loss(what, fails=options.fails_on_data_loss)
+        wanted.append(LogSlice(*place, start=max(start, firsts[place]), end=min(end, lasts[place]), topic_id=topic_id))
+    return plan_slices(wanted, at_least=options.min_partitions, most_offsets=options.max_records_per_partition)

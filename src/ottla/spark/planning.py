@@ -1,0 +1,100 @@
+"""Which offsets make up a batch, and how they are cut into Spark's partitions: pure functions, no cluster, no clock."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from ottla.core.types import Offset, TopicPartition
+from ottla.spark.offsets import Offsets
+
+
+class LogSlice(NamedTuple):
+    """Offsets of one partition, from `start` to before `end`; what one task of Spark's reads."""
+
+    topic: str
+    partition: int
+    start: Offset
+    end: Offset
+    topic_id: str | None = None  # as it was when the slice was planned, to find out a topic that was made anew
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def offset_count(self) -> int:
+        return self.end - self.start
+
+
+class Gone(NamedTuple):
+    """A partition whose records of the batch are gone, in whole or in part, and why that is known."""
+
+    place: TopicPartition
+    reason: str
+
+
+def limit_offsets(start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset], most: int) -> Offsets:
+    """Ends so that about `most` offsets lie between, each partition having its share of what it has to offer.
+
+    Every partition with something to read moves by one at least: a large neighbour must not keep it waiting, even if
+    there are more partitions than `most`.
+    """
+    counts = {place: offset - start.get(place, 0) for place, offset in end.items()}
+    total = sum(count for count in counts.values() if count > 0)
+    if total <= most:
+        return dict(end)
+    limited = dict(end)
+    for place, count in counts.items():
+        if count > 0:
+            share = count * most // total
+            limited[place] = end[place] - count + min(count, max(share, 1))
+    return limited
+
+
+def count_offsets(start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]) -> int:
+    """How many offsets are new; partitions that begin anew elsewhere don't count against the others."""
+    return sum(max(offset - start.get(place, 0), 0) for place, offset in end.items())
+
+
+def is_due(*, available: int, least: int | None, waited_ms: int, longest_wait_ms: int) -> bool:
+    """Whether a batch begins: enough to read, or the wait is over."""
+    return least is None or available >= least or waited_ms >= longest_wait_ms
+
+
+def plan_slices(
+    slices: Iterable[LogSlice], *, at_least: int | None = None, most_offsets: int | None = None
+) -> list[LogSlice]:
+    """Cut slices so that none has more than `most_offsets`, and that there are about `at_least` of them.
+
+    Small ones stay whole; in order of topic, partition and offset.
+    """
+    wanted = sorted(each for each in slices if each.offset_count > 0)
+    if most_offsets is not None:
+        wanted = [part for each in wanted for part in cut(each, -(-each.offset_count // most_offsets))]
+    if at_least is None or len(wanted) >= at_least:
+        return wanted
+    return [part for each, parts in zip(wanted, _parts_of(wanted, at_least), strict=True) for part in cut(each, parts)]
+
+
+def cut(whole: LogSlice, parts: int) -> list[LogSlice]:
+    """So many parts of nearly the same size, none of them empty."""
+    parts = max(1, min(parts, whole.offset_count))
+    bounds = [whole.start + whole.offset_count * number // parts for number in range(parts + 1)]
+    return [whole._replace(start=first, end=end) for first, end in pairwise(bounds)]
+
+
+def _parts_of(slices: Sequence[LogSlice], at_least: int) -> list[int]:
+    """In how many parts to cut each, by size; those that are too small to be cut have their own part beforehand."""
+    parts = [1] * len(slices)
+    left = at_least
+    open_slices = list(range(len(slices)))
+    while open_slices:
+        total = sum(slices[index].offset_count for index in open_slices)
+        small = [index for index in open_slices if slices[index].offset_count * left <= total]
+        if not small:
+            for index in open_slices:
+                parts[index] = max(1, -(-slices[index].offset_count * left // total))
+            break
+        left -= len(small)
+        open_slices = [index for index in open_slices if index not in small]
+    return parts

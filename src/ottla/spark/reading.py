@@ -1,0 +1,166 @@
+"""One slice of a log as Arrow batches: what runs in Spark's Python workers.
+
+Ends by position, not by count: what was compacted away and the markers of transactions take offsets and give no rows.
+A broker that goes away in the middle is waited for; what is gone for good is told by `data_loss`.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ottla import Consumer
+from ottla.clients.consumer.errors import OffsetOutOfRange
+from ottla.clients.errors import ClientError
+from ottla.core.types import Offset
+from ottla.spark.data_loss import report_loss
+from ottla.spark.log_view import ClusterNotReached, LogView, NothingToRead
+from ottla.spark.options import ReadOptions
+from ottla.spark.planning import LogSlice
+from ottla.spark.schema import to_spark
+
+# All that is to be read is there already: a broker has no reason to wait with its answer.
+_FETCH_WAIT_MS: Final = "10"
+_FETCH_BYTES: Final = "8388608"
+_POLL_MS: Final = 1_000
+# Without progress for so long, the cluster is asked whether the topic is still the same.
+_SUSPICIOUS_MS = 2_000
+_STATS_TIMEOUT_MS: Final = 30_000
+
+# Between the tasks of a worker process, which runs one at a time: connections are worth keeping.
+_idle: dict[tuple[tuple[str, str], ...], Consumer] = {}
+
+
+class ReadStalled(TimeoutError):
+    """Nothing came for `kafkaConsumer.pollTimeoutMs`, though there was something to read."""
+
+
+def read_slice(options: ReadOptions, piece: LogSlice) -> Iterator[Any]:
+    """The records of a slice as `pyarrow.RecordBatch`es in Spark's schema."""
+    key = tuple(sorted(_settings(options).items()))
+    consumer = _idle.pop(key, None) or Consumer(dict(key))
+    try:
+        yield from _read(consumer, options, piece)
+        consumer.assign([])  # or it would go on to fetch what nobody reads
+    except BaseException:
+        consumer.close()
+        raise
+    _idle[key] = consumer
+
+
+def _settings(options: ReadOptions) -> dict[str, str]:
+    return {
+        "fetch.max.wait.ms": _FETCH_WAIT_MS,
+        "max.partition.fetch.bytes": _FETCH_BYTES,
+        **options.client,
+        "auto.offset.reset": "none",
+        "allow.auto.create.topics": "false",
+    }
+
+
+def _read(consumer: Consumer, options: ReadOptions, piece: LogSlice) -> Iterator[Any]:
+    place = piece.place
+    position = piece.start
+    consumer.assign([place])
+    consumer.seek(place, position)
+    watch = _Watch(options, piece)
+    while position < piece.end:
+        try:
+            batch = consumer.poll_arrow(_POLL_MS, with_headers=options.includes_headers)
+            reached = consumer.position(place)
+        except OffsetOutOfRange:
+            batch = None
+            reached = _skip_lost(consumer, options, piece, position)
+            consumer.seek(place, reached)
+        if reached == position:
+            if not watch.is_worth_waiting(position):
+                return
+            continue
+        watch.moved()
+        position = reached
+        if batch is not None:
+            batch = _before(batch, piece.end)
+            if batch.num_rows:
+                yield to_spark(batch)
+
+
+def _before(batch: Any, end: Offset) -> Any:
+    """The rows before an offset; a fetch brings what lies behind it, too."""
+    count = batch.num_rows
+    offsets = batch.column(4)
+    if offsets[count - 1].as_py() < end:
+        return batch
+    return batch.slice(0, int(offsets.to_numpy().searchsorted(end)))
+
+
+def _skip_lost(consumer: Consumer, options: ReadOptions, piece: LogSlice, position: Offset) -> Offset:
+    """Where to go on after a position that the log doesn't have; the end of the slice where nothing is left."""
+    place = piece.place
+    earliest = consumer.beginning_offsets([place], _STATS_TIMEOUT_MS)[place]
+    if position < earliest:
+        reached = min(earliest, piece.end)
+        what = f"{place}: offsets {position} to {reached - 1} are gone, the log begins at {earliest}"
+    else:
+        latest = consumer.end_offsets([place], _STATS_TIMEOUT_MS)[place]
+        reached = piece.end
+        what = f"{place}: offsets {position} to {reached - 1} are gone, the log ends at {latest}"
+    report_loss(what, fails=options.fails_on_data_loss)
+    return reached
+
+
+class _Watch:
+    """Over one slice: how long nothing has come, and whether that is a reason to stop."""
+
+    def __init__(self, options: ReadOptions, piece: LogSlice) -> None:
+        self._options = options
+        self._piece = piece
+        self.moved()
+
+    def moved(self) -> None:
+        self._since_s = time.monotonic()
+        self._asked_s = self._since_s
+
+    def is_worth_waiting(self, position: Offset) -> bool:
+        """False when the rest is gone and that is no error; raises what is one."""
+        now_s = time.monotonic()
+        if (now_s - self._asked_s) * 1000 >= _SUSPICIOUS_MS:
+            self._asked_s = now_s
+            if not self._is_same_topic(position):
+                return False
+        waited_ms = int((now_s - self._since_s) * 1000)
+        if waited_ms >= self._options.poll_timeout_ms:
+            raise ReadStalled(self._complaint(position, waited_ms))
+        return True
+
+    def _is_same_topic(self, position: Offset) -> bool:
+        piece = self._piece
+        lost = f"{piece.place}: offsets {position} to {piece.end - 1} are gone"
+        try:
+            with LogView(_quick(self._options)) as view:
+                topic_id = view.topic_id(piece.topic)
+        except NothingToRead:
+            report_loss(f"{lost}, the topic was deleted", fails=self._options.fails_on_data_loss)
+            return False
+        except (ClusterNotReached, ClientError):
+            return True  # a broker that is away comes back, within the bound
+        if piece.topic_id is not None and topic_id != piece.topic_id:
+            report_loss(f"{lost}, the topic was deleted and made anew", fails=self._options.fails_on_data_loss)
+            return False
+        return True
+
+    def _complaint(self, position: Offset, waited_ms: int) -> str:
+        piece, options = self._piece, self._options
+        try:
+            with LogView(_quick(options)) as view:
+                end = view.latest([piece.place])[piece.place]
+        except (ClusterNotReached, ClientError) as error:
+            return f"{piece.place}: nothing at offset {position} for {waited_ms} ms: {error}"
+        why = "a transaction is open there" if options.reads_committed and end < piece.end else "its broker gives none"
+        return (
+            f"{piece.place}: nothing at offset {position} for {waited_ms} ms (kafkaConsumer.pollTimeoutMs), though "
+            f"{piece.end - position} offsets are to be read and the log goes to {end}; {why}"
+        )
+
+
+def _quick(options: ReadOptions) -> ReadOptions:
+    """For a look from within a read, which has its own bound."""
+    return options._replace(client=options.client | {"default.api.timeout.ms": "2000"})
