@@ -86,6 +86,20 @@ TASK_PROGRESS: Final = Table(
     ("task_id",),
     wall_clock=("updated_ms",),
 )
+# What task_progress is folded from: a row for each event of a task.
+TASK_STEP: Final = Table(
+    "task_step",
+    _columns("account_id task_id step:integer steps_total:integer reward:integer event_id event_time_ms:integer"),
+    ("account_id",),
+    ("task_id", "step", "event_id"),
+)
+# The ledger's entry for each task that is done, by task: it is the event that was the last by event time which pays.
+TASK_REWARD: Final = Table(
+    "task_reward",
+    _columns("account_id task_id entry_id event_id amount:integer event_time_ms:integer"),
+    ("account_id",),
+    ("task_id",),
+)
 DEVICE_ALERT: Final = Table(
     "device_alert",
     _columns(
@@ -130,18 +144,72 @@ PIPELINE_METRIC: Final = Table(
     wall_clock=("batch", "noted_ms"),
 )
 
+# What the detectors remember of events: sets of small facts, each looked up by what rules ask by. Of a phone number
+# they hold a private form and its region (docs/detector-invite-fraud.md).
+LOGIN_FACT: Final = Table(
+    "login_fact",
+    _columns("device_id day event_time_ms:integer event_id account_id"),
+    ("device_id", "day"),
+    ("event_time_ms", "event_id"),
+)
+SIGHTING_FACT: Final = Table(
+    "sighting_fact",
+    _columns("account_id device_id fingerprint network"),
+    ("account_id",),
+    ("device_id", "fingerprint", "network"),
+)
+DEVICE_ACCOUNT_FACT: Final = Table(
+    "device_account_fact", _columns("device_id account_id"), ("device_id",), ("account_id",)
+)
+INVITE_FACT: Final = Table(
+    "invite_fact",
+    _columns(
+        "inviter_id event_time_ms:integer event_id invitee_id number_block number_next_block number_place:integer "
+        "country province"
+    ),
+    ("inviter_id",),
+    ("event_time_ms", "event_id"),
+)
+INVITED_BY_FACT: Final = Table("invited_by_fact", _columns("invitee_id inviter_id"), ("invitee_id",), ("inviter_id",))
+PLACE_FACT: Final = Table(
+    "place_fact", _columns("account_id country province"), ("account_id",), ("country", "province")
+)
+LIFE_FACT: Final = Table("life_fact", _columns("account_id first_ms:integer second_ms:integer"), ("account_id",))
+# When an inviter has to be looked at again though no event of his comes: the hour, and who.
+INVITE_DUE: Final = Table("invite_due", _columns("hour:integer inviter_id"), ("hour",), ("inviter_id",))
+# The largest event time of each topic, and under an empty topic the detector's clock.
+DETECTOR_CLOCK: Final = Table("detector_clock", _columns("job topic high_ms:integer"), ("job",), ("topic",))
+
+FACT_TABLES: Final = {
+    table.name: table
+    for table in (
+        LOGIN_FACT,
+        SIGHTING_FACT,
+        DEVICE_ACCOUNT_FACT,
+        INVITE_FACT,
+        INVITED_BY_FACT,
+        PLACE_FACT,
+        LIFE_FACT,
+        INVITE_DUE,
+        DETECTOR_CLOCK,
+    )
+}
+
 SERVING_TABLES: Final = {
     table.name: table
     for table in (
         LEDGER,
         BALANCE,
         TASK_PROGRESS,
+        TASK_STEP,
+        TASK_REWARD,
         DEVICE_ALERT,
         INVITE_ALERT,
         USER_REGION,
         LATE_EVENT,
         DEAD_EVENT_COUNT,
         PIPELINE_METRIC,
+        *FACT_TABLES.values(),
     )
 }
 TABLES: Final = {**LOG_TABLES, **SERVING_TABLES}

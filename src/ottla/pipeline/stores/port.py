@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+class StoreError(RuntimeError):
+    """A store could not do what was asked; the message says what, why, and what to do. Nothing was lost by it."""
+
+
 class Batch(NamedTuple):
     """One micro-batch of one job. `run` is the id of its streaming query, which lives in the checkpoint.
 
@@ -71,21 +75,33 @@ class Difference(NamedTuple):
 class Store(Protocol):
     """One set of tables. Owned by the driver; closed by who opened it."""
 
+    # Whether events are best handed over in the driver, with `append_arrow`, as that is where they are written.
+    writes_in_driver: bool
+
     def initialise(self) -> None:
         """Make the tables that are missing; refuse a set of another version in words."""
 
     def append_events(self, events: "DataFrame", batch: Batch) -> Appended:
         """Add sound events to their log tables: each id once, however often and however far apart it comes.
 
-        Columns are those of `parsing.EVENTS`. Of one id with several bodies the first by origin stays.
+        Columns are those of `parsing.EVENTS`. Of one id with several bodies the first by origin stays. Ids are looked
+        for in the event's own table and day.
         """
+
+    def append_arrow(self, events: pa.Table, batch: Batch) -> Appended:
+        """The same for events that are in the driver already."""
 
     def post(self, entries: "DataFrame", steps: "DataFrame", batch: Batch) -> Posted:
         """Add entries to the ledger (columns of LEDGER) and steps to their tasks, then fold both.
 
         `steps`: account_id, task_id, step, steps_total, reward, event_id, event_time_ms. A task whose steps 1 to
-        steps_total are all done posts its reward once, with the rule `task_reward`.
+        steps_total are all done posts its reward once, with the rule `task_reward`. Of one entry id, or one step's
+        event id, with several contents the first stays: of the store, or of the batch's rows in their order. Where the
+        steps of a task disagree, the greatest steps_total and the greatest reward count.
         """
+
+    def post_arrow(self, entries: pa.Table, steps: pa.Table, batch: Batch) -> Posted:
+        """The same for rows that are in the driver already."""
 
     def upsert(self, table: str, rows: pa.Table, batch: Batch) -> None:
         """Rows of a serving table by their key; the newest batch wins."""
@@ -110,6 +126,9 @@ class Store(Protocol):
 
     def tables(self) -> Sequence[str]:
         """Names of the tables that are there."""
+
+    def days(self, table: str) -> Sequence[str]:
+        """The days that a log table has rows of, in order."""
 
     def expire(self, table: str, *, before_day: str) -> int:
         """Drop the days of a log table before this one; how many were dropped."""
