@@ -10,9 +10,8 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ForeignPlace
 
+from ottla import Admin
 from ottla.cli.main import main
-from ottla.clients.cluster import Cluster
-from ottla.clients.topics import LATEST, list_offsets
 from ottla.core.types import TopicPartition
 from ottla.pipeline.topics import TOPIC_NAMES
 from tests.processes import BrokerProcess
@@ -87,9 +86,10 @@ def test_topics_are_created_and_hold_all_events(shared_broker: BrokerProcess, tm
     assert main([*RUN, "--bootstrap", shared_broker.address, "--truth", str(truth), "--partitions", "3"]) == 0
     expected = json.loads(truth.read_text(encoding="utf-8"))["events"]
     places = [TopicPartition(topic, partition) for topic in TOPIC_NAMES for partition in range(3)]
-    with Cluster(shared_broker.address) as cluster:
-        ends = list_offsets(cluster, places, LATEST)
-    assert {topic: sum(ends[topic, partition] for partition in range(3)) for topic in TOPIC_NAMES} == expected
+    with Admin(bootstrap_servers=shared_broker.address) as admin:
+        ends = admin.list_offsets(places, Admin.LATEST)
+    counts = {topic: sum(ends[TopicPartition(topic, each)].offset for each in range(3)) for topic in TOPIC_NAMES}
+    assert counts == expected
     consumer = Consumer({"bootstrap.servers": shared_broker.address, "group.id": "g", "enable.auto.commit": False})
     consumer.assign([ForeignPlace("ml_login_log", partition, 0) for partition in range(3)])
     messages = consumer.consume(expected["ml_login_log"], timeout=20)

@@ -1,4 +1,4 @@
-"""`ottla pipeline`: the app's data pipeline from the command line; for now its generator of traffic."""
+"""`ottla pipeline`: the app's data pipeline from the command line; its generator of traffic is here."""
 
 import json
 import os
@@ -14,24 +14,40 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ottla.clients.cluster import Cluster
-from ottla.clients.connection import parse_bootstrap
+from ottla.cli.lazy_group import LazyGroup
+from ottla.clients.addresses import parse_bootstrap
+from ottla.clients.admin import Admin
 from ottla.clients.errors import ClientError
-from ottla.clients.sender_settings import SenderSettings
 from ottla.pipeline.sending import EventSender, ensure_topics
 from ottla.pipeline.topics import DEFAULT_PARTITIONS
 from ottla.pipeline.traffic.events import Event, json_line
 from ottla.pipeline.traffic.generator import DEFAULT_START_MS, Settings, Traffic
 from ottla.pipeline.traffic.noise import NoiseRates, with_noise
 from ottla.pipeline.traffic.scenarios import Hardness
-from ottla.records.compression import NAMES, codec_named
+from ottla.records.compression import NAMES
 
 _SHOW_EVERY = 2_000
 _FINISH_TIMEOUT_MS = 120_000
 _RATE = click.FloatRange(min=0, max=1)
 
 
-@click.group("pipeline")
+# Name -> (where the click command is, what it does): what needs Spark or Arrow is imported when it is called.
+_LAZY = {
+    "expire": ("ottla.cli.pipeline_tables:expire", "Drop the days that tables need no longer keep."),
+    "export": ("ottla.cli.pipeline_export:export", "Write topics to Parquet files for offline work."),
+    "init-store": ("ottla.cli.pipeline_tables:init_store", "Make the tables that are missing."),
+    "late": ("ottla.cli.pipeline_tables:late", "Sum up the events that came late, by topic."),
+    "reconcile": ("ottla.cli.pipeline_reconcile:reconcile", "Prove balances, ledger and tasks by the events."),
+    "redrive": ("ottla.cli.pipeline_redrive:redrive", "Send dead letters back to their topics."),
+    "region": ("ottla.cli.pipeline_region:region", "Say where a phone number, or an account, is from."),
+    "replay": ("ottla.cli.pipeline_replay:replay", "Fill shadow tables anew, compare, and swap."),
+    "run": ("ottla.cli.pipeline_run:run", "Run jobs on the topics: once, or for as long as it is let."),
+    "score": ("ottla.cli.pipeline_score:score", "Hold alerts against a planted truth: a table, a page, plots."),
+    "show": ("ottla.cli.pipeline_tables:show", "Print rows of a table, or the list of tables."),
+}
+
+
+@click.group("pipeline", cls=LazyGroup, lazy=_LAZY)
 def pipeline() -> None:
     """The app's data pipeline."""
 
@@ -107,7 +123,7 @@ def generate(
     span_ms = (start, start + days * 24 * 3_600_000)
     with _progress(span_ms) as show:
         if bootstrap is not None:
-            exit_code = _send(_shown(events, show), bootstrap, rate, partitions, codec_named(compression))
+            exit_code = _send(_shown(events, show), bootstrap, rate, partitions, compression)
         else:
             assert out is not None
             exit_code = _write(_shown(events, show), out, rate)
@@ -116,23 +132,23 @@ def generate(
     return exit_code
 
 
-def _send(events: Iterator[Event], bootstrap: str, rate: int | None, partitions: int, codec: int) -> int:
+def _send(events: Iterator[Event], bootstrap: str, rate: int | None, partitions: int, compression: str) -> int:
     started = time.monotonic()
     try:
-        with Cluster(bootstrap) as cluster:
-            cluster.any_connection()  # a wrong address is told at once; only what comes after is worth retries
-            created = ensure_topics(cluster, partitions=partitions)
-            sender = EventSender(cluster, SenderSettings(codec=codec))
-            try:
-                for event in events:
-                    if rate is not None:
-                        early = sender.sent_count / rate - (time.monotonic() - started)
-                        if early > 0.001:
-                            sender.wait(early)
-                    sender.send(event)
-                is_finished = sender.finish(_FINISH_TIMEOUT_MS)
-            finally:
-                sender.close()
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            admin.connect()  # a wrong address is told at once; only what comes after is worth retries
+            created = ensure_topics(admin, partitions=partitions)
+        sender = EventSender({"bootstrap.servers": bootstrap, "compression.type": compression})
+        try:
+            for event in events:
+                if rate is not None:
+                    early = sender.sent_count / rate - (time.monotonic() - started)
+                    if early > 0.001:
+                        time.sleep(early)
+                sender.send(event)
+            is_finished = sender.finish(_FINISH_TIMEOUT_MS)
+        finally:
+            sender.close()
     except ClientError as error:
         raise click.ClickException(str(error)) from error
     seconds = time.monotonic() - started

@@ -28,7 +28,7 @@ def test_a_seed_makes_these_very_bytes_on_every_machine() -> None:
     digest = hashlib.sha256()
     for event in generate(Settings(7, 300, 2, Hardness.MEDIUM)):
         digest.update(json_line(event).encode() + b"\n")
-    assert digest.hexdigest() == "11d3c64505de0f4b9c7f68cee3db06737c49432670d7b03f0ad6d7f09f828e47"
+    assert digest.hexdigest() == "f862ed44bb5c256d4f3e5add62fc82d8a2b264459f8b7c85ab41ac16c02bc87e"
 
 
 def test_another_seed_makes_other_events() -> None:
@@ -119,7 +119,12 @@ def test_inviters_meet_the_rules_that_the_truth_says_and_no_one_else_does(seed: 
     for inviter in truth["inviters"]:
         for rule in inviter["rules"]:
             by_rule[rule].add(inviter["account_id"])
-        assert inviter["kind"] in inviter["rules"] or inviter["kind"] == "shared_device"
+        if hardness is Hardness.HARD and not inviter["kind"].startswith("ring_"):
+            # Careful cheats meet no rule about groups; sharing a phone or a model once is met to the letter.
+            assert inviter["rules"].keys() <= {"shared_device", "shared_fingerprint_ip"}
+            assert inviter["decidable_ms"] >= inviter["first_event_ms"]
+        else:
+            assert inviter["kind"] in inviter["rules"] or inviter["kind"] == "shared_device"
     assert oracle.neighbour_inviters(events) == by_rule["neighbour_numbers"]
     assert oracle.burst_inviters(events) == by_rule["burst"]
     assert oracle.idle_inviters(events) == by_rule["idle_invitees"]

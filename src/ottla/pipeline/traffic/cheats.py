@@ -1,6 +1,8 @@
 """The planted cheats, one function for each kind, from plain to careful by the hardness of the run.
 
-Each makes its own accounts and returns nothing: steps go to the population, labels to the truth.
+Each makes its own accounts and returns nothing: steps go to the population, labels to the truth. The most careful
+inviters know the rules and stay just under each of them; what gives them away is several of them nearly met at once.
+Only rings have no "just under": a cycle is one or is none.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,17 +64,19 @@ def shared_device(scene: Scene) -> None:
     """Invitees made on the inviter's own phone; the careful reset it, and keep model and network."""
     population, _, hardness = scene
     inviter = _inviter(scene)
-    count = hardness.choose(8, 6, 6)
-    on_own_phone = hardness.choose(8, 4, 0)
-    on_same_model = hardness.choose(0, 1, 4)
+    count = hardness.choose(8, 6, 8)
+    on_own_phone = hardness.choose(8, 4, 1)
+    on_same_model = hardness.choose(0, 1, 2)
     times = scene.spaced_times(
         count,
         gap_min_ms=hardness.choose(20, 120, 300) * MINUTE_MS,
         gap_max_ms=hardness.choose(40, 280, 600) * MINUTE_MS,
+        tail_ms=_tail_ms(hardness),
     )
     invited = []
     for index, time_ms in enumerate(times):
-        is_idle = _is_idle(hardness, index)
+        # The one on the careful cheat's own phone looks alive, as a child's account would.
+        is_idle = index >= 3 if hardness is Hardness.HARD else _is_idle(hardness, index)
         if index < on_own_phone:
             invitee = _scripted(scene, inviter.home_city, device=inviter.device)
             ip = inviter.home_ip
@@ -85,25 +89,29 @@ def shared_device(scene: Scene) -> None:
             ip = invitee.home_ip
         invitee.home_ip = ip
         invited.append(scene.invite(inviter, invitee, time_ms, ip=ip, is_idle=is_idle))
-    if on_own_phone:
+    if on_own_phone > 1:
         scene.labels.devices.append(DeviceLabel(inviter.device, "shared_device"))
     _label(scene, inviter, "shared_device", invited)
 
 
 def burst(scene: Scene) -> None:
-    """Many invitations within five minutes."""
+    """Many invitations within five minutes; the careful stop at five, and go on hours later."""
     hardness = scene.hardness
-    count = hardness.choose(20, 9, 6)
+    count = hardness.choose(20, 9, 5)
     span_ms = hardness.choose(120, 270, 285) * 1000
-    first_ms = scene.population.moment(span_ms + DAY_MS)
-    times = [first_ms + index * span_ms // (count - 1) for index in range(count)]
+    rounds = hardness.choose(1, 1, 2)
+    pause_ms = 3 * HOUR_MS
+    first_ms = scene.population.moment(span_ms + (rounds - 1) * pause_ms + DAY_MS)
+    times = [
+        first_ms + each * pause_ms + index * span_ms // (count - 1) for each in range(rounds) for index in range(count)
+    ]
     _farm(scene, "burst", times)
 
 
 def daily_volume(scene: Scene) -> None:
     """More invitations in a day than anyone has friends for, evenly spread."""
     hardness = scene.hardness
-    count = hardness.choose(60, 35, 22)
+    count = hardness.choose(60, 35, 15)
     gap_ms = 14 * HOUR_MS // count
     times = scene.spaced_times(count, gap_min_ms=gap_ms * 4 // 5, gap_max_ms=gap_ms, tail_ms=DAY_MS)
     _farm(scene, "daily_volume", times)
@@ -112,45 +120,61 @@ def daily_volume(scene: Scene) -> None:
 def idle_invitees(scene: Scene) -> None:
     """Accounts that are made, do the rewarded task, and are never seen again."""
     hardness = scene.hardness
-    count, idle = hardness.choose(10, 7, 6), hardness.choose(10, 6, 5)
+    count, idle = hardness.choose(10, 7, 8), hardness.choose(10, 6, 6)
     times = scene.spaced_times(
         count, gap_min_ms=30 * MINUTE_MS, gap_max_ms=hardness.choose(90, 240, 600) * MINUTE_MS, tail_ms=DAY_MS + HOUR_MS
     )
     inviter = _inviter(scene)
+    # Three of four idle are fewer than the rule asks for, two numbers in a row likewise.
+    first_number = scene.population.keep_run(inviter.home_city, 1) if hardness is Hardness.HARD else None
     invited = []
     for index, time_ms in enumerate(times):
         invitee = _scripted(scene, inviter.home_city)
+        if first_number is not None and index < 2:
+            scene.population.set_number(invitee, inviter.home_city, first_number + index)
         invited.append(scene.invite(inviter, invitee, time_ms, is_idle=index < idle))
     _label(scene, inviter, "idle_invitees", invited)
 
 
 def neighbour_numbers(scene: Scene) -> None:
-    """SIM cards bought by the box: their numbers follow each other."""
+    """SIM cards bought by the box: their numbers follow each other; the careful mix boxes, two cards of each."""
     population, _, hardness = scene
     count = hardness.choose(8, 6, 8)
-    neighbours, span = hardness.choose(8, 4, 3), hardness.choose(8, 15, 20)
+    neighbours, span = hardness.choose(8, 4, 2), hardness.choose(8, 15, 20)
+    boxes = hardness.choose(1, 1, 3)
     inviter = _inviter(scene)
     city = inviter.home_city
-    first_number = population.keep_run(city, span)
+    first_numbers = [population.keep_run(city, span) for _ in range(boxes)]
     times = population.dice.shuffled(
-        scene.spaced_times(count, gap_min_ms=15 * MINUTE_MS, gap_max_ms=hardness.choose(60, 200, 500) * MINUTE_MS)
+        scene.spaced_times(
+            count,
+            gap_min_ms=15 * MINUTE_MS,
+            gap_max_ms=hardness.choose(60, 200, 500) * MINUTE_MS,
+            tail_ms=_tail_ms(hardness),
+        )
     )
     invited = []
     for index, time_ms in enumerate(times):
         invitee = _scripted(scene, city)
-        if index < neighbours:
-            population.set_number(invitee, city, first_number + index * span // neighbours)
+        if index < neighbours * boxes:
+            first_number = first_numbers[index // neighbours]
+            population.set_number(invitee, city, first_number + index % neighbours * span // neighbours)
         invited.append(scene.invite(inviter, invitee, time_ms, is_idle=_is_idle(hardness, index)))
     _label(scene, inviter, "neighbour_numbers", invited)
 
 
 def region_mismatch(scene: Scene) -> None:
-    """Numbers of one far province, accounts that appear from the inviter's city."""
+    """Numbers of one far province, accounts that appear from the inviter's city; the careful mix in local ones."""
     population, _, hardness = scene
-    count, foreign = hardness.choose(8, 7, 6), hardness.choose(8, 6, 5)
+    count, foreign = hardness.choose(8, 7, 7), hardness.choose(8, 6, 5)
     inviter = _inviter(scene)
     far_city = population.random_city(other_than=inviter.home_city)
-    times = scene.spaced_times(count, gap_min_ms=15 * MINUTE_MS, gap_max_ms=hardness.choose(60, 200, 500) * MINUTE_MS)
+    times = scene.spaced_times(
+        count,
+        gap_min_ms=15 * MINUTE_MS,
+        gap_max_ms=hardness.choose(60, 200, 500) * MINUTE_MS,
+        tail_ms=_tail_ms(hardness),
+    )
     invited = []
     for index, time_ms in enumerate(times):
         phone_city = far_city if index < foreign else inviter.home_city
@@ -210,14 +234,14 @@ class CheatKind(NamedTuple):
 CHEATS: Final = (
     CheatKind(many_accounts, (10, 6, 4)),
     CheatKind(ping_pong, (2, 2, 2)),
-    CheatKind(shared_device, (9, 7, 7)),
-    CheatKind(burst, (21, 10, 7)),
-    CheatKind(idle_invitees, (11, 8, 7)),
+    CheatKind(shared_device, (9, 7, 9)),
+    CheatKind(burst, (21, 10, 11)),
+    CheatKind(idle_invitees, (11, 8, 9)),
     CheatKind(neighbour_numbers, (9, 7, 9)),
-    CheatKind(region_mismatch, (9, 8, 7)),
+    CheatKind(region_mismatch, (9, 8, 8)),
     CheatKind(ring_cycle, (3, 4, 6)),
     CheatKind(ring_device, (6, 5, 4)),
-    CheatKind(daily_volume, (61, 36, 23), accounts_min=500),
+    CheatKind(daily_volume, (61, 36, 16), accounts_min=500),
 )
 
 
@@ -245,9 +269,16 @@ def _scripted(scene: Scene, city: int, *, device: Device | None = None) -> Accou
     return account
 
 
+def _tail_ms(hardness: Hardness) -> int:
+    """Fakes of the careful are given away by what they leave undone: the run goes on long enough to see it."""
+    return DAY_MS + HOUR_MS if hardness is Hardness.HARD else 0
+
+
 def _is_idle(hardness: Hardness, index: int) -> bool:
-    """Plain cheats leave all their fakes idle, careful ones none."""
-    return hardness is Hardness.EASY or (hardness is Hardness.MEDIUM and index % 2 == 0)
+    """Plain cheats leave all their fakes idle, others play with every second one; the careful know the rule's share."""
+    if hardness is Hardness.HARD:
+        return index % 3 != 1
+    return hardness is Hardness.EASY or index % 2 == 0
 
 
 def _label(

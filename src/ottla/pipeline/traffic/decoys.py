@@ -98,7 +98,7 @@ def resold_device(scene: Scene) -> None:
 
 
 def super_inviter(scene: Scene) -> None:
-    """Someone with many real friends, all of whom use the app."""
+    """Someone with many real friends, nearly all of whom use the app."""
     population, _, hardness = scene
     dice = population.dice
     inviter = _user(scene, population.random_city())
@@ -110,12 +110,14 @@ def super_inviter(scene: Scene) -> None:
     for index in range(count):
         city = inviter.home_city if dice.chance(local_share) else population.random_city(other_than=inviter.home_city)
         friend = _user(scene, city)
+        friend.is_scripted = scene.loses_interest()
         friends.append(friend)
         # Day after day, in groups at most as large as a chat that just went well.
         day, place = divmod(index, a_day)
         group, member = divmod(place, hardness.choose(2, 3, 4))
         time_ms = population.start_ms + day * DAY_MS + 9 * HOUR_MS + group * 100 * MINUTE_MS + member * 80_000
-        invited.append(scene.invite(inviter, friend, time_ms + dice.between(0, 20_000)))
+        time_ms += dice.between(0, 20_000)
+        invited.append(scene.invite(inviter, friend, time_ms, is_idle=friend.is_scripted))
     _label(scene, "super_inviter", [inviter, *friends], [], inviter, invited)
 
 

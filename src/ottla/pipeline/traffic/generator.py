@@ -180,7 +180,9 @@ class Traffic:
         host = dice.pick(hosts)
         if dice.chance(0.45) and invitations.get(host.account_id, 0) < _FRIENDS_MAX:
             invitations[host.account_id] = invitations.get(host.account_id, 0) + 1
-            scene.invite(host, account, time_ms)
+            is_lost = scene.loses_interest()
+            account.is_scripted = is_lost
+            scene.invite(host, account, time_ms, is_idle=is_lost)
         else:
             account.joined_ms = time_ms
             population.add_step(StepKind.REGISTER, time_ms, account)

@@ -42,6 +42,11 @@ class Scene(NamedTuple):
             times.append(times[-1] + gap)
         return times
 
+    def loses_interest(self) -> bool:
+        """Whether an honest newcomer never comes back: the more of them, the less an idle account says."""
+        chance = {Hardness.EASY: 0.0, Hardness.MEDIUM: 0.1, Hardness.HARD: 0.2}[self.hardness]
+        return chance > 0 and self.population.dice.chance(chance)
+
     def invite(
         self,
         inviter: Account,

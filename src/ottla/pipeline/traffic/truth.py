@@ -178,6 +178,7 @@ def truth_document(
                 "balance": totals.balances.get(account.account_id, 0),
                 "entries": totals.entries.get(account.account_id, 0),
                 "tasks_done": totals.tasks_done.get(account.account_id, 0),
+                "invite_bonus": totals.invite_bonus.get(account.account_id, 0),
                 "phone_city": "" if account.phone_city < 0 else CITIES[account.phone_city].name,
                 "home_city": CITIES[account.home_city].name,
             }
@@ -201,6 +202,8 @@ def _device_documents(devices: Iterable[DeviceLabel], totals: Totals) -> list[di
 
 def _inviter_document(label: InviterLabel, totals: Totals) -> dict[str, Any]:
     times = [each.time_ms for each in label.invited]
+    # Who meets no rule alone can be told when all that was planted has shown.
+    shown_ms = max(each.time_ms + (IDLE_SPAN_MS if each.is_idle else 0) for each in label.invited)
     account_id = label.account.account_id
     return {
         "account_id": account_id,
@@ -209,6 +212,6 @@ def _inviter_document(label: InviterLabel, totals: Totals) -> dict[str, Any]:
         "invitees": [each.invitee.account_id for each in label.invited],
         "first_event_ms": min(times),
         "last_event_ms": max(times),
-        "decidable_ms": min(label.rules.values()),
+        "decidable_ms": min(label.rules.values(), default=shown_ms),
         "credits_wrongly_paid": totals.invite_bonus.get(account_id, 0),
     }

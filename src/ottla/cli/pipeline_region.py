@@ -1,0 +1,69 @@
+"""`ottla pipeline region`: where a phone number, or the user of an account, is from. A number is never printed."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ottla.cli.options import json_option
+from ottla.cli.output import print_json, print_table
+from ottla.cli.pipeline_options import (
+    extras_installed,
+    loaded_settings,
+    opened_store,
+    settings_option,
+    store_choice,
+    store_options,
+)
+
+
+@click.command("region")
+@click.argument("phone_or_account", metavar="PHONE|ACCOUNT")
+@click.option("--language", default="en", show_default=True, help="Of the names, for a PHONE; such as zh.")
+@store_options
+@settings_option
+@json_option
+def region(
+    phone_or_account: str,
+    language: str,
+    store: str,
+    store_path: Path | None,
+    cassandra: str | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Country, province and city of a PHONE number, or of the user of an ACCOUNT as the tables have it.
+
+    A PHONE is a number in any writing; a store makes the word an ACCOUNT, unless it begins with a plus sign.
+    """
+    has_store = store_path is not None or cassandra is not None
+    is_phone = re.fullmatch(r"\+?[\d\s().-]{5,}", phone_or_account) is not None
+    if phone_or_account.startswith("+") or (is_phone and not has_store):
+        found = _of_phone(phone_or_account, language, config)
+    elif has_store:
+        found = _of_account(phone_or_account, store, store_path, cassandra)
+    else:
+        raise click.UsageError(
+            f"{phone_or_account} is no phone number; for an account say where the tables are: --store-path DIR"
+        )
+    if as_json:
+        print_json(found)
+    else:
+        print_table(list(found), [list(found.values())])
+    return 0
+
+
+def _of_phone(phone: str, language: str, config: Path | None) -> dict[str, Any]:
+    with extras_installed():
+        from ottla.pipeline.phone_region import PhoneRegions
+    calling_code = loaded_settings(config).get_text("phones.calling_code")
+    return PhoneRegions(calling_code=calling_code, language=language).place_of(phone)._asdict()
+
+
+def _of_account(account_id: str, store: str, store_path: Path | None, cassandra: str | None) -> dict[str, Any]:
+    with opened_store(store_choice(store, store_path, cassandra)) as opened:
+        rows = opened.lookup("user_region", [(account_id,)]).to_pylist()
+    if not rows:
+        raise click.ClickException(f"account {account_id} has no region in these tables; has job phone_region run?")
+    return {name: rows[0][name] for name in ("account_id", "country", "province", "city")}

@@ -1,0 +1,196 @@
+"""`ottla pipeline show`, `late`, `init-store` and `expire`: the tables of either store from the command line.
+
+What needs Arrow is imported inside the commands, so that a missing extra is told in words.
+"""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ottla.cli.failures import nearest
+from ottla.cli.options import json_option
+from ottla.cli.output import Column, number, print_json, print_table, say
+from ottla.cli.pipeline_options import (
+    extras_installed,
+    loaded_settings,
+    opened_store,
+    settings_option,
+    store_choice,
+    store_options,
+)
+from ottla.pipeline.tables import LATE_EVENT, SERVING_TABLES, TABLES, TEXT, Table
+
+if TYPE_CHECKING:
+    from ottla.pipeline.stores.port import Store
+    from ottla.pipeline.table_view import Order
+
+_DEFAULT_LIMIT: Final = 50
+
+
+@click.command("show")
+@click.argument("table", required=False, metavar="[TABLE]")
+@click.option(
+    "--where",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help='As "account_id = u1 and amount > 5"; may be given several times, all must hold.',
+)
+@click.option("--columns", metavar="A,B,…", help="Only these, in this order.")
+@click.option("--order", metavar="COLUMN[:desc],…", help="Default: by the table's key.")
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=_DEFAULT_LIMIT, show_default=True, help="So many rows; 0 is all."
+)
+@store_options
+@json_option
+def show(
+    table: str | None,
+    conditions: tuple[str, ...],
+    columns: str | None,
+    order: str | None,
+    limit: int,
+    store: str,
+    store_path: Path | None,
+    cassandra: str | None,
+    as_json: bool,
+) -> None:
+    """Print rows of a table; without a name, the tables and how many rows each has."""
+    choice = store_choice(store, store_path, cassandra)
+    if table is None:
+        with opened_store(choice) as opened:
+            _show_tables(opened, as_json)
+        return
+    declared = _table_named(table)
+    with extras_installed():
+        from ottla.pipeline.conditions import BadCondition, column_of, parse_conditions
+        from ottla.pipeline.table_view import view
+    try:
+        where = parse_conditions(declared, conditions)
+        shown = [column_of(declared, name.strip()) for name in columns.split(",")] if columns else []
+        by = _order(declared, order)
+    except BadCondition as error:
+        raise click.UsageError(str(error)) from error
+    with opened_store(choice) as opened:
+        found = view(opened, declared, columns=shown, where=where, order=by, limit=limit or None)
+    rows = found.rows.to_pylist()
+    if as_json:
+        print_json(rows)
+        return
+    names = shown or list(declared.column_names)
+    texts = {column.name for column in declared.columns if column.type == TEXT}
+    heads = [Column(name, is_number=name not in texts) for name in names]
+    print_table(heads, [[row[name] for name in names] for row in rows])
+    if len(rows) < found.found:
+        say(f"{len(rows):,} of {found.found:,} rows; --limit 0 shows all")
+
+
+@click.command("late")
+@store_options
+@json_option
+def late(store: str, store_path: Path | None, cassandra: str | None, as_json: bool) -> None:
+    """Sum up the events that came late, by topic; `ottla pipeline show late_event` lists them."""
+    choice = store_choice(store, store_path, cassandra)
+    with extras_installed():
+        from ottla.pipeline.table_view import whole
+    with opened_store(choice) as opened:
+        rows = whole(opened, LATE_EVENT, ["topic", "behind_ms"])
+    summed = rows.group_by("topic").aggregate([("behind_ms", "count"), ("behind_ms", "max"), ("behind_ms", "mean")])
+    topics = [
+        {
+            "topic": row["topic"],
+            "events": row["behind_ms_count"],
+            "behind_ms_max": row["behind_ms_max"],
+            "behind_ms_mean": round(row["behind_ms_mean"]),
+        }
+        for row in summed.sort_by("topic").to_pylist()
+    ]
+    if as_json:
+        print_json(topics)
+    else:
+        heads = ("topic", number("events"), number("behind ms, most"), number("behind ms, on average"))
+        print_table(heads, [tuple(row.values()) for row in topics])
+
+
+@click.command("init-store")
+@store_options
+def init_store(store: str, store_path: Path | None, cassandra: str | None) -> None:
+    """Make the store and the tables that are missing; what is there stays as it is."""
+    choice = store_choice(store, store_path, cassandra)
+    with opened_store(choice, may_be_new=True) as opened:
+        before = set(opened.tables())
+        opened.initialise()
+        made = [name for name in opened.tables() if name not in before]
+    told = f"made {len(made)} tables, {len(before)} were there" if made else "all tables were there"
+    say(f"{choice.place}: {told}")
+
+
+@click.command("expire")
+@click.option("--days", type=click.IntRange(min=1), help="In place of the settings: every log table keeps so many.")
+@click.option("--execute", is_flag=True, help="Do it; otherwise only what would be done is shown.")
+@store_options
+@settings_option
+@json_option
+def expire(
+    days: int | None,
+    execute: bool,
+    store: str,
+    store_path: Path | None,
+    cassandra: str | None,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """Drop the days of log tables that are older than `retention.days` of the settings."""
+    choice = store_choice(store, store_path, cassandra)
+    limits = loaded_settings(config).retention_days()
+    if days is not None:
+        limits = {name: days for name in TABLES if name not in SERVING_TABLES}
+    if not limits:
+        raise click.UsageError(
+            "all tables keep all days: set retention.days in the settings (--config), or give --days"
+        )
+    with extras_installed():
+        from ottla.pipeline.retention import expire as carry_out
+        from ottla.pipeline.retention import plan_expiry
+    with opened_store(choice) as opened:
+        plan = plan_expiry(opened, limits)
+        if execute:
+            carry_out(opened, plan, now_ms=int(time.time() * 1000))
+    if as_json:
+        print_json([{**each._asdict(), "dropped": execute} for each in plan])
+        return
+    heads = ("table", number("days"), "from", "to")
+    print_table(heads, [(each.table, len(each.days), each.days[0], each.days[-1]) for each in plan])
+    say("dropped" if execute else "nothing was dropped; add --execute to do it")
+
+
+def _table_named(name: str) -> Table:
+    if name not in TABLES:
+        raise click.UsageError(f"there is no table {name}{nearest(name, TABLES)}; known are {', '.join(TABLES)}")
+    return TABLES[name]
+
+
+def _order(table: Table, text: str | None) -> "list[Order]":
+    from ottla.pipeline.conditions import BadCondition, column_of
+    from ottla.pipeline.table_view import Order
+
+    order = []
+    for item in text.split(",") if text else ():
+        name, _, direction = item.strip().partition(":")
+        if direction not in ("", "asc", "desc"):
+            raise BadCondition(f"{item!r}: an order is COLUMN, COLUMN:asc or COLUMN:desc")
+        order.append(Order(column_of(table, name), is_descending=direction == "desc"))
+    return order
+
+
+def _show_tables(store: "Store", as_json: bool) -> None:
+    rows = []
+    for name in store.tables():
+        if name in TABLES:
+            count = sum(batch.num_rows for batch in store.scan(name, columns=[TABLES[name].key[-1]]))
+            rows.append({"table": name, "kind": "serving" if name in SERVING_TABLES else "log", "rows": count})
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(("table", "kind", number("rows")), [tuple(row.values()) for row in rows])

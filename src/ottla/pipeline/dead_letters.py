@@ -1,0 +1,102 @@
+"""Records that are no sound events, to `<topic>.dlq`: as they were, with headers that say from where and why.
+
+At least once: a batch that is run again sends its letters again, and the origin in the headers tells repeats. Topics
+are made with their first letter. What becomes of letters later is `redrive`'s.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as sf
+
+from ottla import __version__
+from ottla.clients.admin import Admin
+from ottla.clients.errors import OperationFailed
+from ottla.clients.topics import NewTopic
+from ottla.core.errors import ErrorCode
+from ottla.pipeline.event_decoding import CONFLICT
+from ottla.pipeline.stores.port import Origin
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+SUFFIX: Final = ".dlq"
+
+# Headers of a letter, all of them UTF-8 text.
+ORIGIN_TOPIC: Final = "origin_topic"
+ORIGIN_PARTITION: Final = "origin_partition"
+ORIGIN_OFFSET: Final = "origin_offset"
+ORIGIN_TIMESTAMP: Final = "origin_timestamp_ms"
+ERROR_CLASS: Final = "error_class"
+ERROR_REASON: Final = "error_reason"
+PIPELINE_VERSION: Final = "pipeline_version"
+# Header -> the column of PARSED that it is from.
+_FROM_COLUMNS: Final = {
+    ORIGIN_TOPIC: "topic",
+    ORIGIN_PARTITION: "partition",
+    ORIGIN_OFFSET: "offset",
+    ORIGIN_TIMESTAMP: "timestamp_ms",
+    ERROR_CLASS: "error_class",
+    ERROR_REASON: "error_reason",
+}
+_CONFLICT_REASON: Final = "event_id is known with another body"
+
+
+def dead_letter_topic(topic: str) -> str:
+    return topic + SUFFIX
+
+
+def dead_letters(dead: "DataFrame") -> "DataFrame":
+    """Dead rows of PARSED to records for a sink: topic, key, value, headers."""
+    headers = [_header(name, sf.col(column).cast("string")) for name, column in _FROM_COLUMNS.items()]
+    headers.append(_header(PIPELINE_VERSION, sf.lit(__version__)))
+    return dead.select(
+        sf.concat("topic", sf.lit(SUFFIX)).alias("topic"), "key", "value", sf.array(*headers).alias("headers")
+    )
+
+
+def conflicting_rows(frame: "DataFrame", conflicts: Sequence[Origin]) -> "DataFrame":
+    """The source's rows at these origins, as dead rows of the class `conflict`."""
+    schema = "topic string, partition int, offset long"
+    wanted = sf.broadcast(frame.sparkSession.createDataFrame([tuple(origin) for origin in conflicts], schema))
+    return frame.join(wanted, ["topic", "partition", "offset"]).select(
+        "topic",
+        "partition",
+        "offset",
+        sf.unix_millis("timestamp").alias("timestamp_ms"),
+        sf.lit(CONFLICT).alias("error_class"),
+        sf.lit(_CONFLICT_REASON).alias("error_reason"),
+        "key",
+        "value",
+    )
+
+
+class DeadLetterOffice:
+    """Sends letters, and makes the topics for them. Owned by the job that has them."""
+
+    def __init__(self, bootstrap: str, *, partitions: int) -> None:
+        self._bootstrap = bootstrap
+        self._partitions = partitions
+        self._there: set[str] = set()
+
+    def send(self, dead: "DataFrame", topics: Iterable[str]) -> None:
+        """Returns when the cluster has them all. `topics` are those that the rows are from."""
+        self._make_topics({dead_letter_topic(topic) for topic in topics} - self._there)
+        letters = dead_letters(dead)
+        letters.write.format("ottla").option("kafka.bootstrap.servers", self._bootstrap).mode("append").save()
+
+    def _make_topics(self, names: set[str]) -> None:
+        if not names:
+            return
+        with Admin(bootstrap_servers=self._bootstrap) as admin:
+            try:
+                admin.create_topics([NewTopic(name, self._partitions) for name in sorted(names)])
+            except OperationFailed as error:
+                codes = {failure.error_code for failure in error.failures.values()}
+                if codes != {ErrorCode.TOPIC_ALREADY_EXISTS}:
+                    raise
+        self._there |= names
+
+
+def _header(name: str, value: "Column") -> "Column":
+    return sf.struct(sf.lit(name).alias("key"), value.cast("binary").alias("value"))

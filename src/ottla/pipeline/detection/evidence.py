@@ -1,0 +1,50 @@
+"""How evidence becomes a verdict: weights are added up, so that a person can read the score back.
+
+Rules of one family say the same thing in two ways: only the heaviest counts. A score makes an alert when it reaches the
+limit and stands on one self-sufficient rule or on two families: a weak rule alone never does.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+_DIGITS: Final = 3
+
+
+class Evidence(NamedTuple):
+    """What one rule found; `figures` are for machines what `why` is for people."""
+
+    rule: str
+    family: str
+    weight: float
+    is_sufficient: bool
+    why: str
+    figures: Mapping[str, Any]
+
+
+class Verdict(NamedTuple):
+    """The evidence that counted, heaviest first."""
+
+    score: float
+    is_alert: bool
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def why(self) -> str:
+        """`7 invites in 300 s: 0.2; 6 of 7 idle: 0.5`."""
+        return "; ".join(f"{each.why}: {each.weight:g}" for each in self.evidence)
+
+
+def combined(found: Iterable[Evidence], *, alert_score: float) -> Verdict:
+    """The verdict; the order of the evidence makes no difference."""
+    heaviest: dict[str, Evidence] = {}
+    for each in found:
+        rounded = each._replace(weight=round(each.weight, _DIGITS))
+        if rounded.weight <= 0:
+            continue
+        other = heaviest.get(each.family)
+        if other is None or (-rounded.weight, rounded.rule) < (-other.weight, other.rule):
+            heaviest[each.family] = rounded
+    counted = tuple(sorted(heaviest.values(), key=lambda each: (-each.weight, each.rule)))
+    score = round(min(1.0, sum(each.weight for each in counted)), _DIGITS)
+    stands = len(counted) >= 2 or any(each.is_sufficient for each in counted)
+    return Verdict(score, score >= alert_score and stands, counted)

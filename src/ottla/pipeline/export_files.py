@@ -1,0 +1,174 @@
+"""The workers' half of an export: a slice of a partition's records to Parquet files, one for each day or one in all.
+
+Runs in Spark's Python workers on Arrow batches. Files have names that nobody else writes, and are whole and on disk
+before they are told of; giving them their place is the driver's (`jobs/export.py`).
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from ottla.pipeline.frames import PARSED
+from ottla.pipeline.parsing import Parser, ParsingRules
+from ottla.pipeline.table_view import arrow_schema
+from ottla.pipeline.tables import LOG_TABLES
+from ottla.pipeline.topics import BY_NAME
+
+_ROW_GROUP_ROWS: Final = 128 * 1024
+_COMPRESSION: Final = "zstd"
+_DAY: Final = "day"
+
+# What a task tells: a row for each file, with a path, and one for each class of records that are no sound event.
+TOLD: Final = StructType(
+    [
+        StructField("path", StringType()),
+        StructField("topic", StringType(), nullable=False),
+        StructField("partition", IntegerType(), nullable=False),
+        StructField("day", StringType()),
+        StructField("error_class", StringType()),
+        StructField("rows", LongType(), nullable=False),
+        StructField("first_offset", LongType()),
+        StructField("last_offset", LongType()),
+    ]
+)
+_TOLD_ARROW: Final = pa.schema(
+    [
+        ("path", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("day", pa.string()),
+        ("error_class", pa.string()),
+        ("rows", pa.int64()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
+    ]
+)
+
+
+class DayRange(NamedTuple):
+    """Days of events as YYYY-MM-DD, both ends included; None is open."""
+
+    first: str | None
+    last: str | None
+
+    def holds(self, days: pa.Array) -> pa.Array | None:
+        """Which of these days are in it; None when all are."""
+        kept = None
+        if self.first is not None:
+            kept = pc.greater_equal(days, self.first)
+        if self.last is not None:
+            is_before = pc.less_equal(days, self.last)
+            kept = is_before if kept is None else pc.and_(kept, is_before)
+        return kept
+
+
+def export_schema(topic: str) -> pa.Schema:
+    """Columns of a topic's files: where a record lies, then those of its log table. Numbers of phones are hashed."""
+    table = LOG_TABLES[BY_NAME[topic].table]
+    names = [name for name in table.column_names if name != _DAY]
+    origin = [("partition", pa.int32()), ("offset", pa.int64()), ("timestamp_ms", pa.int64())]
+    return pa.schema([*origin, *arrow_schema(table, names)])
+
+
+class ExportTask:
+    """Pickled to the workers: called there with the Arrow batches of one slice, it writes and tells what it wrote."""
+
+    def __init__(self, folder: Path, rules: ParsingRules, *, now_ms: int, days: DayRange, is_by_day: bool) -> None:
+        self._folder = folder
+        self._parser = Parser(rules, now_ms=now_ms, schema=PARSED)
+        self._days = days
+        self._is_by_day = is_by_day
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        files: dict[tuple[str, int, str | None], _File] = {}
+        dead: dict[tuple[str, int, str], int] = {}
+        try:
+            for parsed in self._parser(batches):
+                self._take(pa.Table.from_batches([parsed]), files, dead)
+            told = [file.finish() for file in files.values()]
+        except BaseException:
+            for file in files.values():
+                file.abandon()
+            raise
+        for (topic, partition, error_class), rows in dead.items():
+            told.append({"topic": topic, "partition": partition, "error_class": error_class, "rows": rows})
+        if told:
+            yield pa.RecordBatch.from_pylist(told, schema=_TOLD_ARROW)
+
+    def _take(
+        self,
+        parsed: pa.Table,
+        files: "dict[tuple[str, int, str | None], _File]",
+        dead: dict[tuple[str, int, str], int],
+    ) -> None:
+        """Of one topic, and most often of one partition."""
+        topic = parsed.column("topic")[0].as_py()
+        for partition in parsed.column("partition").unique().to_pylist():
+            rows = parsed.filter(pc.equal(parsed.column("partition"), partition))
+            is_sound = pc.is_null(rows.column("error_class"))
+            for counted in pc.value_counts(rows.filter(pc.invert(is_sound)).column("error_class")).to_pylist():
+                place = (topic, partition, counted["values"])
+                dead[place] = dead.get(place, 0) + counted["counts"]
+            for day, of_day in self._by_day(rows.filter(is_sound)):
+                if (topic, partition, day) not in files:
+                    files[topic, partition, day] = _File(self._folder, topic, partition, day)
+                files[topic, partition, day].add(of_day)
+
+    def _by_day(self, rows: pa.Table) -> Iterator[tuple[str | None, pa.Table]]:
+        if rows.num_rows == 0:
+            return
+        days = pc.strftime(pc.cast(rows.column("event_time"), pa.timestamp("ms")), format="%Y-%m-%d")
+        kept = self._days.holds(days)
+        if kept is not None:
+            rows, days = rows.filter(kept), days.filter(kept)
+        if not self._is_by_day:
+            if rows.num_rows:
+                yield None, rows
+            return
+        for day in days.unique().to_pylist():
+            yield day, rows.filter(pc.equal(days, day))
+
+
+class _File:
+    """Being written, in row groups of a bounded size."""
+
+    def __init__(self, folder: Path, topic: str, partition: int, day: str | None) -> None:
+        self._path = folder / f"{uuid4().hex}.part"
+        self._told: dict[str, Any] = {"path": str(self._path), "topic": topic, "partition": partition, "day": day}
+        self._schema = export_schema(topic)
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = self._rows = 0
+        self._writer = pq.ParquetWriter(self._path, self._schema, compression=_COMPRESSION)
+
+    def add(self, rows: pa.Table) -> None:
+        self._told.setdefault("first_offset", rows.column("offset")[0].as_py())
+        self._told["last_offset"] = rows.column("offset")[-1].as_py()
+        self._waiting.append(rows.select(self._schema.names).cast(self._schema))
+        self._waiting_rows += rows.num_rows
+        self._rows += rows.num_rows
+        if self._waiting_rows >= _ROW_GROUP_ROWS:
+            self._write()
+
+    def finish(self) -> dict[str, Any]:
+        """Whole and on disk; what is told of it."""
+        self._write()
+        self._writer.close()
+        with open(self._path, "rb+") as written:
+            os.fsync(written.fileno())
+        return self._told | {"rows": self._rows}
+
+    def abandon(self) -> None:
+        self._writer.close()
+        self._path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.concat_tables(self._waiting).combine_chunks(), row_group_size=_ROW_GROUP_ROWS)
+            self._waiting, self._waiting_rows = [], 0

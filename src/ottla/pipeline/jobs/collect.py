@@ -1,0 +1,130 @@
+"""The job `collect`: every topic to its table, each event once; bad events to their dead letters, late ones listed.
+
+The one job that sends dead letters and lists late events, as it reads all topics: others leave bad events out.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import StorageLevel
+from pyspark.sql import functions as sf
+
+from ottla.pipeline.dead_letters import DeadLetterOffice, conflicting_rows
+from ottla.pipeline.event_decoding import CONFLICT
+from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext, Place
+from ottla.pipeline.lateness import LOOKED_AT, find_late
+from ottla.pipeline.parsing import EVENTS, ParsingRules, parse
+from ottla.pipeline.stores.port import Origin
+from ottla.pipeline.tables import DEAD_EVENT_COUNT, LATE_EVENT
+from ottla.pipeline.topics import TOPIC_NAMES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NAME: Final = "collect"
+GROUP: Final = "cassandra-logger-consumer"  # the name under which these topics have always been read
+
+_DEAD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "error_class", "error_reason", "key", "value")
+
+
+def open_job(context: JobContext) -> "Collect":
+    return Collect(context)
+
+
+class Collect:
+    """Holds nothing between batches but which topics of dead letters are there."""
+
+    name = NAME
+    topics = TOPIC_NAMES
+    group = GROUP
+
+    def __init__(self, context: JobContext) -> None:
+        self._store = context.store
+        self._sends_letters = context.sends_letters
+        self._rules = ParsingRules.of(context.settings)
+        self._lateness_allowed_ms = context.settings.get_int("events.lateness_allowed_ms")
+        self._office = DeadLetterOffice(
+            context.bootstrap, partitions=context.settings.get_int("dead_letters.partitions")
+        )
+
+    def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
+        parsed = parse(frame, self._rules, now_ms=batch.now_ms)
+        if self._store.writes_in_driver:
+            # All of it goes to the driver and no row of it back: nothing to be kept for a second look.
+            return self._finish(frame, parsed, parsed.toArrow(), batch)
+        # Looked at several times; read, decoded and parsed once.
+        parsed.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            return self._finish(frame, parsed, parsed.select(*LOOKED_AT, "error_class").toArrow(), batch)
+        finally:
+            parsed.unpersist()
+
+    def _finish(self, frame: "DataFrame", parsed: "DataFrame", here: pa.Table, batch: JobBatch) -> BatchOutcome:
+        """`here` is the batch on the driver: whole, or what is needed to tell the late and to count the dead."""
+        is_dead = pc.is_valid(here.column("error_class"))
+        has_dead = bool(pc.any(is_dead).as_py())
+        sound = here.filter(pc.invert(is_dead)) if has_dead else here
+        gone = here.filter(is_dead) if has_dead else here.slice(0, 0)
+        late_count = self._list_late(sound, batch)
+        if self._store.writes_in_driver:
+            appended = self._store.append_arrow(sound.select(EVENTS), batch.id)
+            dead_rows = frame.sparkSession.createDataFrame(gone.select(_DEAD_COLUMNS)) if has_dead else None
+        else:
+            events = parsed.where(sf.col("error_class").isNull()).select(*EVENTS)
+            appended = self._store.append_events(events, batch.id)
+            dead_rows = parsed.where(sf.col("error_class").isNotNull()).select(*_DEAD_COLUMNS) if has_dead else None
+        dead = _count_dead(gone, appended.conflicts)
+        if dead:
+            if appended.conflicts:
+                conflicting = conflicting_rows(frame, appended.conflicts)
+                dead_rows = conflicting if dead_rows is None else dead_rows.unionByName(conflicting)
+            assert dead_rows is not None
+            if self._sends_letters:
+                self._office.send(dead_rows, {topic for topic, _ in dead})
+            self._store.upsert(DEAD_EVENT_COUNT.name, _dead_counts(dead, str(batch.id)), batch.id)
+        by_class: Counter[str] = Counter()
+        for (_, error_class), count in dead.items():
+            by_class[error_class] += count
+        return BatchOutcome(
+            rows_read=here.num_rows,
+            rows_written=sum(appended.written.values()),
+            duplicates=sum(appended.duplicates.values()),
+            late=late_count,
+            dead=dict(by_class),
+        )
+
+    def _list_late(self, sound: pa.Table, batch: JobBatch) -> int:
+        starts = {**_first_offsets(sound), **batch.starts}
+        before = self._store.event_time_high(NAME, starts)
+        late, highs = find_late(sound, before=before, allowed_ms=self._lateness_allowed_ms)
+        if late.num_rows:
+            self._store.upsert(LATE_EVENT.name, late, batch.id)
+        ends = {place: (batch.ends[place], high) for place, high in highs.items() if place in batch.ends}
+        if ends:
+            self._store.note_event_time_high(NAME, ends)
+        return int(late.num_rows)
+
+
+def _first_offsets(sound: pa.Table) -> dict[Place, int]:
+    """For partitions of which the checkpoint doesn't say where the batch begins in them: those that are new to it."""
+    grouped = sound.group_by(["topic", "partition"]).aggregate([("offset", "min")])
+    names = (grouped.column(name).to_pylist() for name in ("topic", "partition", "offset_min"))
+    return {(topic, partition): first for topic, partition, first in zip(*names, strict=True)}
+
+
+def _count_dead(dead: pa.Table, conflicts: Sequence[Origin]) -> dict[tuple[str, str], int]:
+    """By topic and class."""
+    counted = Counter(zip(dead.column("topic").to_pylist(), dead.column("error_class").to_pylist(), strict=True))
+    counted.update((origin.topic, CONFLICT) for origin in conflicts)
+    return dict(counted)
+
+
+def _dead_counts(dead: Mapping[tuple[str, str], int], batch: str) -> pa.Table:
+    rows = [
+        {"topic": topic, "error_class": error_class, "batch": batch, "events": count}
+        for (topic, error_class), count in sorted(dead.items())
+    ]
+    return pa.Table.from_pylist(rows)

@@ -1,0 +1,18 @@
+"""The jobs by name: where each is made, and whether a run has it when none are named. Imports none of them."""
+
+from importlib import import_module
+from typing import Final
+
+from ottla.pipeline.jobs.port import Job, JobContext
+
+# Name -> where its `open_job(context)` is.
+JOBS: Final = {
+    "collect": "ottla.pipeline.jobs.collect",
+    "income_and_tasks": "ottla.pipeline.jobs.income_and_tasks",
+}
+
+
+def open_job(name: str, context: JobContext) -> Job:
+    job: Job = import_module(JOBS[name]).open_job(context)
+    assert job.name == name, f"{JOBS[name]} makes a job called {job.name}"
+    return job

@@ -1,0 +1,66 @@
+"""Which events are late: more than the allowed time behind the largest event time at smaller offsets of a partition.
+
+A function of the partition alone: however its events are cut into batches, the same ones are late. What came before a
+batch is known by its highs, which the store keeps by offset. Pure; dead records have no time and take no part.
+"""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.pipeline.jobs.port import Place
+from ottla.pipeline.tables import INTEGER, LATE_EVENT
+
+# Columns of the events that are looked at, and those that a late one is listed with.
+LOOKED_AT: Final = ("topic", "partition", "offset", "event_id", "event_time")
+
+_NEVER: Final = np.iinfo(np.int64).min
+_SCHEMA: Final = pa.schema(
+    [(column.name, pa.int64() if column.type == INTEGER else pa.string()) for column in LATE_EVENT.columns]
+)
+
+
+class Lateness(NamedTuple):
+    """`late` has the columns of LATE_EVENT; `highs` are those after the batch, where any event time is known."""
+
+    late: pa.Table
+    highs: dict[Place, int]
+
+
+def find_late(events: pa.Table, *, before: Mapping[Place, int], allowed_ms: int) -> Lateness:
+    """Of sound events in any order, with the largest event times before the batch."""
+    highs = dict(before)
+    if events.num_rows == 0:
+        return Lateness(_SCHEMA.empty_table(), highs)
+    topics = events.column("topic").combine_chunks().dictionary_encode()
+    partitions, offsets, times = (_numbers(events, name) for name in ("partition", "offset", "event_time"))
+    places = np.asarray(topics.indices).astype(np.int64) * (int(partitions.max()) + 1) + partitions
+    order = np.lexsort((offsets, places))
+    places, times = places[order], times[order]
+    late_rows: list[Any] = []
+    behinds_ms: list[Any] = []
+    edges = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
+    for start, stop in pairwise(edges):
+        first = int(order[start])
+        place = (topics[first].as_py(), int(partitions[first]))
+        own = times[start:stop]
+        # Of each event the largest time before it, and after the last that of all.
+        running = np.maximum.accumulate(np.concatenate(([highs.get(place, _NEVER)], own)))
+        highs[place] = int(running[-1])
+        behind_ms = np.where(running[:-1] == _NEVER, 0, running[:-1] - own)
+        late = np.flatnonzero(behind_ms > allowed_ms)
+        if len(late):
+            late_rows.append(order[start + late])
+            behinds_ms.append(behind_ms[late])
+    if not late_rows:
+        return Lateness(_SCHEMA.empty_table(), highs)
+    listed = events.select(LOOKED_AT).take(pa.array(np.concatenate(late_rows)))
+    listed = listed.append_column("behind_ms", pa.array(np.concatenate(behinds_ms)))
+    return Lateness(listed.rename_columns(list(LATE_EVENT.column_names)).cast(_SCHEMA), highs)
+
+
+def _numbers(events: pa.Table, name: str) -> "np.ndarray[Any, Any]":
+    return np.asarray(events.column(name)).astype(np.int64, copy=False)

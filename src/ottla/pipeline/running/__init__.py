@@ -1,0 +1,1 @@
+"""Jobs as streaming queries: their checkpoints, restarts, offsets of groups, figures."""

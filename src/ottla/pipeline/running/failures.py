@@ -1,0 +1,42 @@
+"""What to tell of a query that failed: the one line that says why, out of pages of Java's and Python's."""
+
+import errno
+import re
+from typing import Final
+
+# The last line of a Python traceback, which Spark hands on within its own message.
+_PYTHON_ERROR: Final = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*): (.+)$", re.M)
+_JAVA_CAUSE: Final = re.compile(r"^Caused by: (?:[\w.$]+\.)?(\w+): (.+)$", re.M)
+_NOT_THE_CAUSE: Final = frozenset({"PythonException", "SparkException", "Py4JJavaError", "StreamingQueryException"})
+_LONGEST: Final = 600
+
+
+def describe_failure(error: BaseException) -> str:
+    """In words, on one line."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"no space left on the disk{f' of {error.filename}' if error.filename else ''}; make room"
+    text = str(error)
+    if not _is_from_spark(error):
+        return _shortened(f"{text or type(error).__name__}")
+    if "No space left on device" in text:
+        return "no space left on the disk, as Spark says; make room"
+    if "Python worker failed to connect back" in text:
+        return "a Python process of Spark's did not start within the ten seconds that Spark gives it: a busy machine"
+    # What follows is the query's plan and its offsets.
+    text = text.partition("=== Streaming Query ===")[0]
+    causes = [found for found in _PYTHON_ERROR.findall(text) if found[0] not in _NOT_THE_CAUSE]
+    if not causes:
+        causes = [found for found in _JAVA_CAUSE.findall(text) if found[0] not in _NOT_THE_CAUSE]
+    if causes:
+        name, message = causes[-1]
+        return _shortened(message if name in ("DataLoss", "RuntimeError") else f"{name}: {message}")
+    return _shortened(text.strip().splitlines()[0] if text.strip() else type(error).__name__)
+
+
+def _is_from_spark(error: BaseException) -> bool:
+    return type(error).__module__.startswith(("pyspark", "py4j"))
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

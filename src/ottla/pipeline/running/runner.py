@@ -1,0 +1,245 @@
+"""Runs jobs until they are done, asked to stop, or given up: one streaming query for each.
+
+Owns the connection to the cluster that checkpoints, lag and group offsets are asked over. Decides nothing of what a
+job does with its records.
+"""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ottla.clients.admin import Admin
+from ottla.clients.errors import ClientError
+from ottla.clients.topics import EARLIEST
+from ottla.core.types import TopicPartition
+from ottla.pipeline.jobs.known import open_job
+from ottla.pipeline.jobs.port import Job, JobContext
+from ottla.pipeline.retention import RetentionKeeper
+from ottla.pipeline.running.checkpoints import About, Checkpoint
+from ottla.pipeline.running.group_offsets import GroupOffsets
+from ottla.pipeline.running.progress import JobProgress, MetricsFile
+from ottla.pipeline.running.query import FAILED, JobQuery, Restarts, Source, SparkEnded
+from ottla.pipeline.settings import Settings
+from ottla.pipeline.stores.port import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOK_EVERY_S: Final = 0.1
+_ASK_LAG_EVERY_S: Final = 2.0
+_CLUSTER_PATIENCE_MS: Final = 5_000
+# A batch that is being worked off when the run is to stop gets so long to end by itself.
+_LAST_BATCH_S: Final = 30.0
+
+
+class RunPlan(NamedTuple):
+    """What to run, on what. `trigger_ms` is None for all that is on the topics now, once."""
+
+    bootstrap: str
+    jobs: tuple[str, ...]
+    connector: str
+    trigger_ms: int | None
+    checkpoint: Path
+    store_name: str
+    metrics_json: Path | None
+    replay: str | None = None  # the name of a replay, which has groups of its own and sends no letters
+
+
+class Runner:
+    """One run. `run` returns whether all went well; `ask_to_stop` may be called from a signal's handler."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        settings: Settings,
+        *,
+        open_store: Callable[[], Store],
+        tell: Callable[[str], None],
+        show: Callable[[Sequence[JobProgress]], None],
+    ) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._open_store = open_store
+        self._tell = tell
+        self._show = show
+        self._is_asked_to_stop = False
+        self._lag_asked_at_s = 0.0
+        self._metrics_problem = ""
+        self.progress: list[JobProgress] = []
+
+    def ask_to_stop(self) -> None:
+        self._is_asked_to_stop = True
+
+    def run(self, start_spark: Callable[[], "SparkSession"]) -> bool:
+        """Raises ClientError if the cluster can't be reached, CheckpointRefused, or what a store says."""
+        with ExitStack() as stack:
+            admin = stack.enter_context(
+                Admin(bootstrap_servers=self._plan.bootstrap, default_api_timeout_ms=_CLUSTER_PATIENCE_MS)
+            )
+            # At once, and before Spark takes its seconds.
+            admin.connect()
+            checkpoints = [Checkpoint(self._plan.checkpoint, name) for name in self._plan.jobs]
+            for checkpoint in checkpoints:
+                stack.enter_context(checkpoint.claimed())
+            store = self._open_store()
+            stack.callback(store.close)
+            store.initialise()
+            jobs = []
+            for name, checkpoint in zip(self._plan.jobs, checkpoints, strict=True):
+                context = JobContext(
+                    store, self._settings, self._plan.bootstrap, sends_letters=self._plan.replay is None
+                )
+                job = open_job(name, context)
+                self._check(admin, job, checkpoint)
+                jobs.append((job, store, checkpoint))
+            self._warn_of_missing(admin, [job for job, _, _ in jobs])
+            self.progress = [JobProgress(job.name, self._group(job)) for job, _, _ in jobs]
+            metrics = MetricsFile(self._plan.metrics_json, self.progress)
+            metrics.write()  # a file that can't be written is told now, and not after the first batch
+            spark = start_spark()
+            queries = [
+                self._query(spark, admin, progress, *parts) for progress, parts in zip(self.progress, jobs, strict=True)
+            ]
+            retention = RetentionKeeper(store, self._settings.retention_days(), tell=self._tell)
+            try:
+                for query in queries:
+                    query.start()
+                self._watch(queries, admin, metrics, retention)
+            except SparkEnded:
+                # Together with us, if one signal went to all processes.
+                if not self._is_asked_to_stop:
+                    self._tell("Spark's process has ended, with it the run")
+                    return False
+            finally:
+                for query in queries:
+                    query.stop_now()
+                self._write(metrics)
+            return all(query.progress.state != FAILED for query in queries)
+
+    def _watch(
+        self, queries: Sequence[JobQuery], admin: Admin, metrics: MetricsFile, retention: RetentionKeeper
+    ) -> None:
+        stop_by_s: float | None = None
+        while True:
+            now_s = time.monotonic()
+            for query in queries:
+                query.look(now_s)
+            if self._is_asked_to_stop and stop_by_s is None:
+                stop_by_s = now_s + _LAST_BATCH_S
+                for query in queries:
+                    query.ask_to_stop()
+            if stop_by_s is not None:
+                for query in queries:
+                    if not query.is_in_batch or now_s > stop_by_s:
+                        query.stop_now()
+            is_over = all(query.is_over for query in queries)
+            # A job that is given up ends the others too, each after its batch: a part of the tables that goes on
+            # without the rest is not what was asked for.
+            if any(query.progress.state == FAILED for query in queries):
+                self._is_asked_to_stop = True
+            if is_over or now_s - self._lag_asked_at_s >= _ASK_LAG_EVERY_S:
+                self._ask_lag(queries, admin, now_s)
+            retention.look(now_s, is_last=is_over)
+            self._write(metrics)
+            self._show(self.progress)
+            if is_over:
+                return
+            time.sleep(_LOOK_EVERY_S)
+
+    def _write(self, metrics: MetricsFile) -> None:
+        try:
+            metrics.write()
+        except OSError as error:
+            if self._metrics_problem != str(error):
+                self._metrics_problem = str(error)
+                self._tell(f"figures can't be written, the jobs go on: {error}")
+
+    def _query(
+        self,
+        spark: "SparkSession",
+        admin: Admin,
+        progress: JobProgress,
+        job: Job,
+        store: Store,
+        checkpoint: Checkpoint,
+    ) -> JobQuery:
+        settings = self._settings
+        return JobQuery(
+            spark,
+            job,
+            store=store,
+            source=Source(self._plan.connector, self._source_options(job), self._plan.trigger_ms),
+            checkpoint=checkpoint,
+            group_offsets=GroupOffsets(admin, progress.group, warn=self._tell),
+            progress=progress,
+            restarts=Restarts(
+                settings.get_int("restarts.max"),
+                settings.get_int("restarts.backoff_ms"),
+                settings.get_int("restarts.backoff_max_ms"),
+            ),
+            before_start=lambda: self._check(admin, job, checkpoint),
+            tell=self._tell,
+        )
+
+    def _group(self, job: Job) -> str:
+        return job.group if self._plan.replay is None else f"{job.group}-{self._plan.replay}"
+
+    def _source_options(self, job: Job) -> dict[str, str]:
+        # By pattern, so that topics and partitions that come later are found, and one that is missing is no error.
+        return {
+            "kafka.bootstrap.servers": self._plan.bootstrap,
+            "subscribePattern": "|".join(re.escape(topic) for topic in job.topics),
+            "maxOffsetsPerTrigger": str(self._settings.get_int("batches.max_events")),
+            "failOnDataLoss": "true" if self._settings["source.fails_on_data_loss"] else "false",
+        }
+
+    def _check(self, admin: Admin, job: Job, checkpoint: Checkpoint) -> None:
+        """That the checkpoint is of this cluster, job and store; and of these topics, or it begins anew."""
+        there = [topic for topic in admin.list_topics() if topic in job.topics]
+        described = admin.describe_topics(there) if there else {}
+        ids = {name: topic.topic_id for name, topic in described.items() if topic.topic_id is not None}
+        cluster_id = admin.describe_cluster().cluster_id
+        plan = self._plan
+        about = About(job.name, cluster_id, plan.connector, plan.store_name, job.topics, ids)
+        made_anew = checkpoint.check(about)
+        gone = sorted(checkpoint.topics_read() - set(there))
+        if not made_anew and not gone:
+            return
+        read = checkpoint.last_finished_ends()
+        places = [(name, each.partition) for name, topic in described.items() for each in topic.partitions]
+        checkpoint.begin_anew(
+            about,
+            {place: EARLIEST if place[0] in made_anew else read.get(place, EARLIEST) for place in places},
+        )
+        if made_anew:
+            self._tell(
+                f"{job.name}: deleted and made anew, now read from the beginning: {', '.join(made_anew)}; "
+                "what they held before and was not read is gone"
+            )
+        if gone:
+            self._tell(f"{job.name}: deleted, and what was not read is gone with them: {', '.join(gone)}")
+
+    def _warn_of_missing(self, admin: Admin, jobs: Sequence[Job]) -> None:
+        there = set(admin.list_topics())
+        missing = sorted({topic for job in jobs for topic in job.topics} - there)
+        if missing:
+            what = "counted as empty" if self._plan.trigger_ms is None else "read as soon as they are there"
+            self._tell(f"topics that do not exist, {what}: {', '.join(missing)}")
+
+    def _ask_lag(self, queries: Sequence[JobQuery], admin: Admin, now_s: float) -> None:
+        self._lag_asked_at_s = now_s
+        ends = {query: query.ends for query in queries}  # as they are now: batches go on meanwhile
+        places = {TopicPartition(*place) for read in ends.values() for place in read}
+        try:
+            latest = admin.list_offsets(places, Admin.LATEST, waits_for_leaders=False) if places else {}
+        except ClientError:
+            for query in queries:
+                query.progress.lag = None
+            return
+        for query, read in ends.items():
+            behind = sum(max(0, latest[TopicPartition(*place)].offset - offset) for place, offset in read.items())
+            # Before its first batch a job has not even looked at what there is.
+            query.progress.lag = behind if read or query.is_over else None
