@@ -1,4 +1,4 @@
-"""The records of one partition from an offset to before another, by assignment, in no group; it ends or fails, in time."""
+"""The records of one partition from an offset to before another, in no group; it ends or fails, in time."""
 
 import time
 from collections.abc import Iterator
