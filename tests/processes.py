@@ -103,7 +103,7 @@ class BrokerProcess:
                 self.process.stdout.close()
 
 
-def eventually(condition: Callable[[], bool], *, within_s: float = 20.0) -> None:
+def eventually(condition: Callable[[], bool], *, within_s: float = 90.0) -> None:
     """Wait for what another process does in its own time; the test fails when it never comes."""
     deadline_s = time.monotonic() + within_s
     while not condition():
