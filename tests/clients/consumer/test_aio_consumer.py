@@ -87,7 +87,7 @@ def test_two_members_in_one_loop_share_partitions(broker: BrokerProcess, make_to
                     seen += [(record.partition, record.offset) for record in records]
             assert len(seen) == len(set(seen)) == 40
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), 90))
 
 
 def test_a_second_task_is_kept_out_and_wakeup_ends_the_wait(broker: BrokerProcess, make_topic: MakeTopic) -> None:
@@ -112,4 +112,4 @@ def test_a_second_task_is_kept_out_and_wakeup_ends_the_wait(broker: BrokerProces
                 await cancelled
             assert await consumer.poll(0) == []
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), 90))
