@@ -44,14 +44,14 @@ $(STAMP): pyproject.toml hatch_build.py $(wildcard src/ottla/records/_kernel*.[c
 		echo "without the C kernel, for want of a C compiler or of Python.h: slower, else the same" >&2; \
 	printf '%s' '$(CURDIR)' > "$(STAMP)"
 
-run: $(STAMP) ## a broker with generated traffic on it; FOREVER=1 goes on until Ctrl-C
+run: $(STAMP) ## the whole pipeline on generated traffic, live, and its proof; FOREVER=1 goes on until Ctrl-C
 	@$(BIN)/python -m ottla.pipeline.demo $(if $(FOREVER),--forever)
 
 test: $(STAMP) ## the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 quick: $(STAMP) ## the tests that start no processes
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not process and not slow and not spark' $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m 'not process and not slow and not spark' $(ARGS)
 
 check: check-format check-lint check-types check-imports check-generated ## format, lint, types, import rules, generated files
 

@@ -2,9 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from struct import Struct
 from typing import Final
-from zlib import crc32
 
 from ottla.clients.admin import Admin
 from ottla.clients.errors import OperationFailed, TimedOut
@@ -16,25 +14,21 @@ from ottla.pipeline.latency import LatencyHistogram
 from ottla.pipeline.topics import TOPIC_NAMES
 from ottla.pipeline.traffic.events import Event, encode_value
 
-SENT_AT_HEADER: Final = "sent_at_ns"
-SENT_AT: Final = Struct(">q")  # CLOCK_MONOTONIC, which all processes of a machine share
 _FLUSH_MS: Final = 200
 
 
 class TopicCount:
-    """Records of one topic; the checksum is the sum of those of all values, whatever their order."""
+    """Records of one topic, and the size of their values."""
 
-    __slots__ = ("checksum", "records", "size_bytes")
+    __slots__ = ("records", "size_bytes")
 
     def __init__(self) -> None:
         self.records = 0
         self.size_bytes = 0
-        self.checksum = 0
 
     def add(self, value: bytes) -> None:
         self.records += 1
         self.size_bytes += len(value)
-        self.checksum += crc32(value)
 
 
 def ensure_topics(admin: Admin, *, partitions: int, configs: tuple[tuple[str, str], ...] = ()) -> list[str]:
@@ -49,16 +43,14 @@ def ensure_topics(admin: Admin, *, partitions: int, configs: tuple[tuple[str, st
 
 
 class EventSender:
-    """Owned by one thread. Every n-th record may carry the time of its sending, for whoever measures the way; how long
-    its acknowledgement took is in `ack_latency`.
-    """
+    """Owned by one thread. How long the acknowledgement of every n-th record took is in `ack_latency`."""
 
-    def __init__(self, settings: Mapping[str, object], *, stamp_every: int = 0) -> None:
+    def __init__(self, settings: Mapping[str, object], *, measure_every: int = 0) -> None:
         """`settings` are the producer's."""
         self.sent = {name: TopicCount() for name in TOPIC_NAMES}
         self.sent_count = 0
         self.ack_latency = LatencyHistogram()
-        self._stamp_every = stamp_every
+        self._measure_every = measure_every
         self._producer = Producer(settings)
 
     @property
@@ -78,11 +70,10 @@ class EventSender:
         value = encode_value(event)
         self.sent[event.topic].add(value)
         self.sent_count = count = self.sent_count + 1
-        if self._stamp_every and count % self._stamp_every == 0:
+        if self._measure_every and count % self._measure_every == 0:
             now_ns = time.monotonic_ns()
-            headers = ((SENT_AT_HEADER, SENT_AT.pack(now_ns)),)
             self._producer.send(
-                event.topic, value, event.key.encode(), headers, on_delivery=lambda handle: self._acked(handle, now_ns)
+                event.topic, value, event.key.encode(), on_delivery=lambda handle: self._acked(handle, now_ns)
             )
         else:
             self._producer.send(event.topic, value, event.key.encode())

@@ -1,0 +1,289 @@
+"""One run from its first process to its last: set-up, traffic with the live view, working off, the proof.
+
+Owns the processes. Ctrl-C ends the traffic, and the jobs work off what there is; a second one ends everything at once.
+"""
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from rich.console import Console
+
+from ottla.clients.admin import Admin
+from ottla.clients.errors import ClientError
+from ottla.pipeline.demo.child import Usage
+from ottla.pipeline.demo.feed import Feed
+from ottla.pipeline.demo.job_process import JobProcess
+from ottla.pipeline.demo.live import SENDING, Figures, LiveDisplay, step
+from ottla.pipeline.demo.local_broker import LocalBroker
+from ottla.pipeline.demo.observing import Books, Observer
+from ottla.pipeline.demo.summary import print_next, print_problems, print_summary
+from ottla.pipeline.demo.verdict import judge, write_score
+from ottla.pipeline.jobs.known import JOBS
+from ottla.pipeline.sending import EventSender, ensure_topics
+from ottla.pipeline.topics import DEFAULT_PARTITIONS
+from ottla.pipeline.traffic.events import Event
+
+INTERRUPTED: Final = 130
+_INTERRUPTED_WORDS: Final = "interrupted"
+_TRIGGER_MS: Final = 2_000
+_MEASURE_EVERY: Final = 16
+_LOOK_EVERY_EVENTS: Final = 64
+_EARLY_MAX_S: Final = 0.002
+_NAP_S: Final = 0.02
+_OBSERVE_EVERY_S: Final = 1.0
+_FINISH_TIMEOUT_MS: Final = 20_000
+_WORK_OFF_TIMEOUT_S: Final = 300
+# Sent before the clock starts: every job's first batch starts Python processes of Spark's, which is set-up.
+_FIRST_EVENTS: Final = 400
+_FIRST_BATCHES_S: Final = 180
+_ASK_CLUSTER_MS: Final = 10_000
+# A run that goes on keeps the last of it: topics by size, log tables by days. The ledger keeps all, as it must.
+_FOREVER_TOPIC_CONFIGS: Final = (("retention.bytes", str(32 * 1024 * 1024)), ("segment.bytes", str(8 * 1024 * 1024)))
+_FOREVER_SETTINGS: Final = "[retention]\ndays = 14\n"
+# Spark gives a Python process ten seconds to start, which a busy machine may not keep: try again.
+_SETTINGS: Final = "[restarts]\nmax = 40\nbackoff_max_ms = 2000\n"
+
+
+class Demo:
+    """Made for one `run`."""
+
+    def __init__(self, console: Console, run_dir: Path, feed: Feed) -> None:
+        self._console = console
+        self._run_dir = run_dir
+        self._feed = feed
+        self._is_interrupted = False
+        self._problems: list[str] = []
+        self._observed_at_s = 0.0
+        self._books = Books(0, 0, 0)
+        self._usage: tuple[Usage | None, Usage | None] = (None, None)
+        self._traffic_s: float | None = None
+
+    def run(self) -> int:
+        """The exit code. Raises StartFailed, ClientError or StoreError."""
+        previous = signal.signal(signal.SIGINT, self._interrupt)
+        signal.signal(signal.SIGTERM, _exit)
+        try:
+            return self._run()
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+    def _run(self) -> int:
+        with ExitStack() as stack:
+            broker = LocalBroker(self._run_dir)
+            stack.callback(broker.stop)
+            with step(self._console, "broker") as went_on:
+                broker.start(lambda: went_on("starting"))
+                went_on(f"listens on {broker.address}")
+            client = {"bootstrap.servers": broker.address, "client.id": "ottla-demo"}
+            admin = stack.enter_context(Admin({**client, "default.api.timeout.ms": _ASK_CLUSTER_MS}))
+            with step(self._console, "topics") as went_on:
+                configs = _FOREVER_TOPIC_CONFIGS if self._feed.is_forever else ()
+                made = ensure_topics(admin, partitions=DEFAULT_PARTITIONS, configs=configs)
+                went_on(f"{len(made)} made, {DEFAULT_PARTITIONS} partitions each")
+            jobs = JobProcess(
+                self._run_dir, broker.address, trigger_ms=_TRIGGER_MS, settings_file=self._settings_file()
+            )
+            # Told to stop in time when all goes well; this is for when it doesn't.
+            stack.callback(jobs.process.end_now)
+            with step(self._console, "jobs") as went_on:
+                jobs.start(went_on, give_up=lambda: self._is_interrupted)
+                went_on(_INTERRUPTED_WORDS if self._is_interrupted else f"{len(JOBS)} stream in one Spark session")
+            if self._is_interrupted:
+                return INTERRUPTED
+            observer = Observer(jobs.store_dir, admin)
+            stack.callback(observer.close)
+            sender = EventSender(client, measure_every=_MEASURE_EVERY)
+            stack.callback(sender.close)
+            events = self._feed.events()
+            with step(self._console, "warm-up") as went_on:
+                self._warm_up(events, sender, broker, jobs, observer, went_on)
+                went_on(_INTERRUPTED_WORDS if self._is_interrupted else "Spark's Python processes are up")
+            if self._is_interrupted:
+                return INTERRUPTED
+            figures = self._play(events, sender, broker, jobs, observer)
+            return self._conclude(figures, sender, broker, jobs, observer)
+
+    def _warm_up(
+        self,
+        events: Iterator[Event],
+        sender: EventSender,
+        broker: LocalBroker,
+        jobs: JobProcess,
+        observer: Observer,
+        went_on: Callable[[str], None],
+    ) -> None:
+        for event in islice(events, _FIRST_EVENTS):
+            sender.send(event)
+        sender.finish(_FINISH_TIMEOUT_MS, give_up=lambda: not broker.is_running)
+        deadline_s = time.monotonic() + _FIRST_BATCHES_S
+        while not self._is_over(broker, jobs) and time.monotonic() < deadline_s:
+            figures = jobs.figures()
+            had = sum(each.batches > 0 for each in figures)
+            if had == len(figures) and self._is_worked_off(broker, jobs, observer):
+                return
+            went_on(f"first batches: Spark starts its Python processes; {had} of {len(figures)} jobs are through")
+            time.sleep(0.1)
+
+    def _play(
+        self, events: Iterator[Event], sender: EventSender, broker: LocalBroker, jobs: JobProcess, observer: Observer
+    ) -> Figures:
+        began_s = time.monotonic()
+        self._feed.start_clock()
+        with LiveDisplay(self._console, address=broker.address, run_dir=str(self._run_dir)) as display:
+
+            def look(doing: str, *, is_last: bool = False) -> Figures | None:
+                return self._look(
+                    display, sender, broker, jobs, observer, began_s=began_s, doing=doing, is_last=is_last
+                )
+
+            for event in events:
+                is_over = False
+                while not is_over and (
+                    (early_s := self._feed.early_s(event, elapsed_s=time.monotonic() - began_s)) > _EARLY_MAX_S
+                ):
+                    time.sleep(min(early_s, _NAP_S))
+                    look(SENDING)
+                    is_over = self._is_over(broker, jobs)
+                if is_over:
+                    break
+                sender.send(event)
+                if sender.sent_count % _LOOK_EVERY_EVENTS == 0:
+                    look(SENDING)
+                    if self._is_over(broker, jobs):
+                        break
+            self._traffic_s = time.monotonic() - began_s
+            sender.finish(_FINISH_TIMEOUT_MS, give_up=lambda: not broker.is_running)
+            rest = (
+                "interrupted, the jobs finish; Ctrl-C again ends at once"
+                if self._is_interrupted
+                else "all is sent, the jobs finish"
+            )
+            self._work_off(broker, jobs, observer, lambda: look(rest))
+            figures = look("done", is_last=True)
+            assert figures is not None
+            return figures
+
+    def _is_over(self, broker: LocalBroker, jobs: JobProcess) -> bool:
+        return self._is_interrupted or not broker.is_running or not jobs.is_running
+
+    def _work_off(self, broker: LocalBroker, jobs: JobProcess, observer: Observer, look: Callable[[], object]) -> None:
+        """Until every job's group stands at the ends of its topics."""
+        deadline_s = time.monotonic() + _WORK_OFF_TIMEOUT_S
+        while broker.is_running and jobs.is_running:
+            if self._is_worked_off(broker, jobs, observer):
+                return
+            if time.monotonic() > deadline_s:
+                self._problems.append(f"the jobs did not work off the topics within {_WORK_OFF_TIMEOUT_S} s")
+                return
+            for _ in range(10):
+                time.sleep(0.05)
+                look()
+
+    def _is_worked_off(self, broker: LocalBroker, jobs: JobProcess, observer: Observer) -> bool:
+        try:
+            return observer.is_worked_off([each.group for each in jobs.figures()])
+        except ClientError:
+            if broker.is_running:
+                raise
+            return False  # it died meanwhile, which is told in its own words
+
+    def _look(
+        self,
+        display: LiveDisplay,
+        sender: EventSender,
+        broker: LocalBroker,
+        jobs: JobProcess,
+        observer: Observer,
+        *,
+        began_s: float,
+        doing: str,
+        is_last: bool,
+    ) -> Figures | None:
+        now_s = time.monotonic()
+        if is_last or now_s - self._observed_at_s >= _OBSERVE_EVERY_S:
+            self._observed_at_s = now_s
+            self._usage = (broker.process.usage(), jobs.process.usage())
+            self._books = observer.books()
+            for alert in observer.new_alerts():
+                display.add_alert(alert, event_time_ms=self._feed.event_time_ms)
+            for message in jobs.new_messages():
+                display.tell(message)
+        if not is_last and not display.is_due:
+            return None
+        figures = Figures(
+            at_s=now_s,
+            elapsed_s=(now_s - began_s) if self._traffic_s is None else self._traffic_s,
+            share=self._feed.share,
+            planned_s=self._feed.seconds,
+            doing=doing,
+            event_time_ms=self._feed.event_time_ms,
+            sent=sender.sent_count,
+            sent_bytes=sum(count.size_bytes for count in sender.sent.values()),
+            ack=sender.ack_latency,
+            jobs=jobs.figures(),
+            books=self._books,
+            alerts=observer.alert_count,
+            broker=self._usage[0],
+            spark=self._usage[1],
+        )
+        display.show(figures)
+        return figures
+
+    def _conclude(
+        self, figures: Figures, sender: EventSender, broker: LocalBroker, jobs: JobProcess, observer: Observer
+    ) -> int:
+        if not broker.is_running:
+            self._problems.append(
+                f"the broker died with code {broker.process.exit_code}; the end of its log:\n"
+                f"{broker.process.log_tail()}"
+            )
+        if not jobs.is_running:
+            self._problems.append(f"the Spark jobs ended with code {jobs.process.exit_code}; {jobs.last_words()}")
+        if sender.first_refusal is not None:
+            self._problems.append(f"{sender.refused_count:,} records were refused: {sender.first_refusal}")
+        if self._problems:
+            print_problems(self._console, self._problems)
+            return INTERRUPTED if self._is_interrupted else 1
+        with step(self._console, "stop") as went_on:
+            went_on("stopping the jobs")
+            jobs.stop()
+            went_on("jobs are stopped")
+        page = None
+        with step(self._console, "proof") as went_on:
+            went_on("reconciling the books, counting rows, scoring alerts")
+            truth = None if self._is_interrupted else self._feed.truth()
+            sent = {name: count.records for name, count in sender.sent.items()}
+            verdict = judge(observer, sent=sent, jobs=jobs.figures(), truth=truth)
+            if truth is not None:
+                (self._run_dir / "truth.json").write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
+            if verdict.score is not None:
+                went_on("drawing")
+                page = write_score(verdict.score, self._run_dir)
+            went_on("rows counted, books reconciled" + (", alerts scored" if verdict.score is not None else ""))
+        print_summary(self._console, figures._replace(jobs=jobs.figures()), verdict)
+        print_problems(self._console, verdict.problems)
+        print_next(self._console, self._run_dir, verdict, page=page, alerts=observer.alerts())
+        if self._is_interrupted:
+            return INTERRUPTED
+        return 1 if verdict.problems else 0
+
+    def _settings_file(self) -> Path:
+        path = self._run_dir / "pipeline.toml"
+        path.write_text(_SETTINGS + (_FOREVER_SETTINGS if self._feed.is_forever else ""), encoding="utf-8")
+        return path
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self._is_interrupted:
+            raise KeyboardInterrupt
+        self._is_interrupted = True
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)

@@ -1,0 +1,149 @@
+"""Whether a run did what it should: rows against what was sent, balances against the ledger and the truth, the score.
+
+Reads the store and the planted truth; prints nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow.compute as pc
+
+from ottla.pipeline.demo.job_process import JobFigures
+from ottla.pipeline.demo.observing import Observer
+from ottla.pipeline.jobs.known import JOBS
+from ottla.pipeline.reconcile import KINDS, Report, reconcile
+from ottla.pipeline.scoring.score import Score, score_alerts
+from ottla.pipeline.table_view import whole
+from ottla.pipeline.tables import BALANCE, DEAD_EVENT_COUNT, DEVICE_ALERT, INVITE_ALERT, LOG_TABLES
+from ottla.pipeline.topics import TOPICS
+
+# Far below what the detectors reach on traffic of this kind: less means that something is broken.
+PRECISION_MIN: Final = 0.8
+RECALL_MIN: Final = 0.7
+DETECTORS: Final = ("device_switching", "invite_fraud")
+
+
+class TopicRows(NamedTuple):
+    """A topic against its table. `expected` is what the truth says, where the run was not cut short."""
+
+    topic: str
+    sent: int
+    collected: int
+    dead: int
+    expected: int | None
+
+    @property
+    def repeated(self) -> int:
+        return self.sent - self.dead - self.collected
+
+    @property
+    def is_right(self) -> bool:
+        return self.expected is None or self.collected == self.expected
+
+
+class Verdict(NamedTuple):
+    """All of it; `problems` is empty when all holds."""
+
+    rows: Sequence[TopicRows]
+    report: Report
+    score: Score | None
+    problems: Sequence[str]
+
+
+def judge(
+    observer: Observer, *, sent: Mapping[str, int], jobs: Sequence[JobFigures], truth: Mapping[str, Any] | None
+) -> Verdict:
+    """`truth` is None for a run that was cut short: what was planted is not all there."""
+    rows = _rows(observer, sent, truth)
+    report = reconcile(observer.store)
+    problems = [
+        f"{each.topic}: {each.sent:,} sent, {each.collected:,} collected, {each.dead:,} dead; "
+        f"expected {each.expected:,} collected"
+        for each in rows
+        if not each.is_right
+    ]
+    problems += _miscounts(rows, jobs, truth)
+    problems += [f"books: {count:,} {KINDS[kind]}" for kind, count in report.counts.items()]
+    score = None
+    if truth is not None:
+        problems += _wrong_balances(observer, truth)
+        if all(name in JOBS for name in DETECTORS):
+            score = score_alerts(truth, observer.rows(DEVICE_ALERT), observer.rows(INVITE_ALERT))
+            problems += _poor_scores(score)
+    return Verdict(rows, report, score, problems)
+
+
+def _rows(observer: Observer, sent: Mapping[str, int], truth: Mapping[str, Any] | None) -> list[TopicRows]:
+    dead_counts = whole(observer.store, DEAD_EVENT_COUNT, ["topic", "events"])
+    found = []
+    for topic in TOPICS:
+        collected = whole(observer.store, LOG_TABLES[topic.table], ["event_id"]).num_rows
+        of_topic = dead_counts.filter(pc.equal(dead_counts.column("topic"), topic.name))
+        dead = int(pc.sum(of_topic.column("events"), min_count=0).as_py())
+        expected = None if truth is None else truth["events"][topic.name]
+        found.append(TopicRows(topic.name, sent[topic.name], collected, dead, expected))
+    return found
+
+
+def _miscounts(rows: Sequence[TopicRows], jobs: Sequence[JobFigures], truth: Mapping[str, Any] | None) -> list[str]:
+    """What collect says of itself against what was sent, and the bad events against those that were planted."""
+    problems = []
+    collect = next(each for each in jobs if each.job == "collect")
+    sent = sum(each.sent for each in rows)
+    accounted = collect.rows_written + collect.duplicates + collect.dead
+    # A batch that was run again may have been counted in part.
+    if not collect.restarts and not collect.rows_read == accounted == sent:
+        problems.append(
+            f"{sent:,} events were sent; collect read {collect.rows_read:,}, and wrote {collect.rows_written:,}, knew "
+            f"{collect.duplicates:,} already and refused {collect.dead:,}"
+        )
+    if truth is not None:
+        noise = truth["noise"]
+        planted = (noise["duplicates"], sum(noise["bad"].values()))
+        told = (sum(each.repeated for each in rows), sum(each.dead for each in rows))
+        if told != planted:
+            problems.append(f"(repeated, dead) events: {told} by the tables, {planted} were planted")
+    return problems
+
+
+def _wrong_balances(observer: Observer, truth: Mapping[str, Any]) -> list[str]:
+    rows = whole(observer.store, BALANCE, ["account_id", "balance"])
+    stored = dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+    wrong = [
+        name
+        for name in truth["accounts"].keys() | stored.keys()
+        if stored.get(name, 0) != truth["accounts"].get(name, {"balance": 0})["balance"]
+    ]
+    if not wrong:
+        return []
+    return [f"{len(wrong):,} balances are not those of the truth; one is that of {min(wrong)}"]
+
+
+def _poor_scores(score: Score) -> list[str]:
+    problems = []
+    for line in score.detectors:
+        precision, recall = line.counts.precision, line.counts.recall
+        if (precision is not None and precision < PRECISION_MIN) or (recall is not None and recall < RECALL_MIN):
+            problems.append(
+                f"{line.detector}: {line.counts.right} told rightly, {line.counts.wrong} wrongly, {line.counts.missed} "
+                f"missed; expected a precision of {PRECISION_MIN} and a recall of {RECALL_MIN} at least"
+            )
+    return problems
+
+
+def write_score(score: Score, run_dir: Path) -> Path:
+    """The page, and the plots beside it as files; where the page is."""
+    from ottla.pipeline.scoring.page import page
+    from ottla.pipeline.scoring.plots import plots
+    from ottla.pipeline.scoring.words import title
+
+    scores = {title(score): score}
+    images = plots(scores)
+    folder = run_dir / "plots"
+    folder.mkdir(exist_ok=True)
+    for name, content in images.items():
+        (folder / name).write_bytes(content)
+    path = run_dir / "score.html"
+    path.write_text(page(scores, images), encoding="utf-8")
+    return path
