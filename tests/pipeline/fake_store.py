@@ -12,7 +12,7 @@ import pyarrow as pa
 from ottla.pipeline.ledger_rules import TASK_REWARD, reward_entry_id
 from ottla.pipeline.stores.port import Appended, Batch, Condition, Difference, Posted
 from ottla.pipeline.table_view import arrow_schema
-from ottla.pipeline.tables import LOG_TABLES, TABLES
+from ottla.pipeline.tables import TABLES, TABLES_WITH_DAYS
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 _BATCH_ROWS = 3  # small, so that every reader meets several batches
@@ -93,6 +93,10 @@ class FakeStore:
     def upsert(self, table: str, rows: pa.Table, batch: Batch) -> None:
         self.put(table, *rows.to_pylist())
 
+    def delete(self, table: str, keys: Iterable[tuple[Any, ...]], batch: Batch) -> None:
+        for key in keys:
+            self.rows[table].pop(key, None)
+
     def event_time_high(self, job: str, starts: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], int]:
         highs = {}
         for (topic, partition), offset in starts.items():
@@ -128,7 +132,7 @@ class FakeStore:
         return sorted({row["day"] for row in self.rows[table].values()})
 
     def expire(self, table: str, *, before_day: str) -> int:
-        assert table in LOG_TABLES
+        assert table in TABLES_WITH_DAYS
         old = {row["day"] for row in self.rows[table].values() if row["day"] < before_day}
         self.rows[table] = {key: row for key, row in self.rows[table].items() if row["day"] not in old}
         return len(old)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 
 from ottla.pipeline.frames import PARSED
-from ottla.pipeline.parsing import EVENTS, WITHOUT_PHONES, Parser, ParsingRules
+from ottla.pipeline.parsing import EVENTS, WITHOUT_PHONES, Parser, ParsingRules, Sealing, opened
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.tables import LOG_TABLES
 from ottla.pipeline.topics import BY_NAME, TOPIC_NAMES
@@ -258,6 +258,19 @@ def test_topics_may_be_mixed_in_a_batch() -> None:
     rows = parse_records([(topic, json.dumps(sample(topic)).encode()) for topic in topics])
     assert [row["topic"] for row in rows] == topics
     assert [row["event_type"] for row in rows] == [BY_NAME[topic].event_type for topic in topics]
+
+
+@pytest.mark.parametrize("batch_count", [0, 1, 5])
+def test_sealed_rows_are_the_same_when_opened(batch_count: int) -> None:
+    # Large enough for several streams.
+    batches = [
+        pa.record_batch({"number": pa.array([number]), "text": pa.array(["x" * (3 << 20)])})
+        for number in range(batch_count)
+    ]
+    schema = pa.schema([("number", pa.int64()), ("text", pa.string())])
+    sealed = pa.Table.from_batches(list(Sealing(iter)(batches)), pa.schema([("stream", pa.binary())]))
+    assert sealed.num_rows == -(-batch_count // 3)
+    assert opened(sealed, schema).equals(pa.Table.from_batches(batches, schema))
 
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=6)

@@ -1,6 +1,7 @@
 """Which days of log tables go, and when a run drops them."""
 
-from ottla.pipeline.retention import Expiry, RetentionKeeper, kept_from_ms, plan_expiry
+from ottla.pipeline.retention import Expiry, RetentionKeeper, kept_from_ms, plan_expiry, retention_limits
+from ottla.pipeline.settings import Settings
 from tests.pipeline.fake_store import FakeStore
 
 
@@ -42,3 +43,9 @@ def test_without_limits_nothing_is_dropped() -> None:
 
     assert len(store.days("credit_log")) == 2
     assert kept_from_ms(store, "credit_log") is None
+
+
+def test_facts_of_logins_keep_no_less_than_the_rules_need() -> None:
+    assert retention_limits(Settings()) == {}
+    assert retention_limits(Settings({"retention.fact_days": 1})) == {"login_fact": 3}
+    assert retention_limits(Settings({"retention.fact_days": 30, "retention.days": 90}))["login_fact"] == 30

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.main import main
+from tests.processes import BrokerProcess
 
 RUN = ("pipeline", "run", "--bootstrap", "127.0.0.1:1", "--once")
 
@@ -39,6 +40,20 @@ def test_a_wrong_duration_and_a_wrong_address_are_told(tmp_path: Path, capsys: p
     assert "'soon' is no duration; 500ms, 2s and 1m are" in capsys.readouterr().err
     assert main(["pipeline", "run", "-b", "nowhere", *store]) == 2
     assert "nowhere" in capsys.readouterr().err
+
+
+@pytest.mark.process
+def test_a_checkpoint_of_another_version_is_refused_before_spark_is_started(
+    shared_broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    about = tmp_path / "checkpoint" / "collect" / "ottla.json"
+    about.parent.mkdir(parents=True)
+    about.write_text('{"version": 99}')
+    assert main(["pipeline", "run", "-b", shared_broker.address, "--once", "--store-path", str(tmp_path)]) == 1
+    told = capsys.readouterr().err
+    assert f"checkpoint {about.parent} is of version 99, and this Ottla's are of version" in told
+    assert "give another --checkpoint" in told
+    assert about.read_text() == '{"version": 99}'
 
 
 @pytest.mark.process

@@ -66,3 +66,13 @@ def test_the_environment_has_the_last_word_on_the_hash_key(tmp_path: Path) -> No
 def test_a_truth_is_no_number() -> None:
     with pytest.raises(ConfigError, match="whole number"):
         Settings({"restarts.max": True})
+
+
+def test_files_that_settings_name_lie_beside_them(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.toml"
+    path.write_text('[detection]\nthresholds = "limits.toml"\naddress_table = "/etc/addresses.json"\n')
+    settings = load_settings(path, {})
+
+    assert settings.get_text("detection.thresholds") == str(tmp_path / "limits.toml")
+    assert settings.get_text("detection.address_table") == "/etc/addresses.json"
+    assert load_settings(None, {}).get_text("detection.thresholds") == ""

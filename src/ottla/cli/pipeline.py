@@ -34,6 +34,7 @@ _RATE = click.FloatRange(min=0, max=1)
 # Name -> (where the click command is, what it does): what needs Spark or Arrow is imported when it is called.
 _LAZY = {
     "expire": ("ottla.cli.pipeline_tables:expire", "Drop the days that tables need no longer keep."),
+    "explain": ("ottla.cli.pipeline_explain:explain", "Tell the time line behind a verdict, and its score in words."),
     "export": ("ottla.cli.pipeline_export:export", "Write topics to Parquet files for offline work."),
     "init-store": ("ottla.cli.pipeline_tables:init_store", "Make the tables that are missing."),
     "late": ("ottla.cli.pipeline_tables:late", "Sum up the events that came late, by topic."),

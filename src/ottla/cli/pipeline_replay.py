@@ -83,6 +83,8 @@ def replay(
     choice = store_choice(store, store_path, cassandra)
     folder = checkpoint_folder(choice, checkpoint)
     with extras_installed():
+        from ottla.pipeline.detection.address_table import AddressTableError
+        from ottla.pipeline.detection.thresholds import ThresholdError
         from ottla.pipeline.jobs.known import JOBS
         from ottla.pipeline.replay import Replay, ReplayFailed, WouldLose, own_checkpoint
         from ottla.pipeline.running.checkpoints import CheckpointRefused
@@ -122,7 +124,7 @@ def replay(
                     kept_as = replaying.swap(differences, may_lose=accept_losses)
             else:
                 differences = work_off()
-        except (ClientError, CheckpointRefused, ReplayFailed) as error:
+        except (ClientError, CheckpointRefused, ReplayFailed, ThresholdError, AddressTableError) as error:
             raise click.ClickException(str(error)) from error
         except WouldLose as error:
             raise click.ClickException(f"{error}; --accept-losses swaps all the same") from error

@@ -92,12 +92,14 @@ def run(
     checkpoint: Path | None,
     metrics_json: Path | None,
 ) -> int:
-    """Run jobs on the app's topics: collect events into tables, keep the ledger and the progress of tasks."""
+    """Run jobs on the app's topics: collect events, keep ledger and tasks, detect cheats, tell users' regions."""
     if once and trigger_ms is not None:
         raise click.UsageError("--once works off what is there; --trigger is for a run that goes on")
     choice = store_choice(store, store_path, cassandra)
     folder = checkpoint_folder(choice, checkpoint)
     with extras_installed():
+        from ottla.pipeline.detection.address_table import AddressTableError
+        from ottla.pipeline.detection.thresholds import ThresholdError
         from ottla.pipeline.jobs.known import JOBS
         from ottla.pipeline.running.checkpoints import CheckpointRefused
         from ottla.pipeline.running.live import LiveLine
@@ -128,7 +130,7 @@ def run(
         try:
             with stopping_spark(), stopping(runner.ask_to_stop) as asked:
                 is_well = runner.run(lambda: start_spark(settings, folder, master=master, connector=connector))
-        except (ClientError, CheckpointRefused, StoreError, OSError) as error:
+        except (ClientError, CheckpointRefused, StoreError, ThresholdError, AddressTableError, OSError) as error:
             raise click.ClickException(str(error)) from error
     for progress in runner.progress:
         say(progress.summary(time.monotonic() - began))

@@ -141,18 +141,22 @@ def expire(
     config: Path | None,
     as_json: bool,
 ) -> None:
-    """Drop the days of log tables that are older than `retention.days` of the settings."""
+    """Drop the days of tables that are older than `retention.days` and `retention.fact_days` of the settings."""
     choice = store_choice(store, store_path, cassandra)
-    limits = loaded_settings(config).retention_days()
+    with extras_installed():
+        from ottla.pipeline.detection.thresholds import ThresholdError
+        from ottla.pipeline.retention import expire as carry_out
+        from ottla.pipeline.retention import plan_expiry, retention_limits
+    try:
+        limits = retention_limits(loaded_settings(config))
+    except ThresholdError as error:
+        raise click.ClickException(str(error)) from error
     if days is not None:
         limits = {name: days for name in TABLES if name not in SERVING_TABLES}
     if not limits:
         raise click.UsageError(
             "all tables keep all days: set retention.days in the settings (--config), or give --days"
         )
-    with extras_installed():
-        from ottla.pipeline.retention import expire as carry_out
-        from ottla.pipeline.retention import plan_expiry
     with opened_store(choice) as opened:
         plan = plan_expiry(opened, limits)
         if execute:

@@ -1,4 +1,4 @@
-"""Retention of the log tables by day: which days are old enough to go, and from when on a table is whole.
+"""Retention of tables by day: which days are old enough to go, and from when on a table is whole.
 
 Days count back from the newest one that a table holds, so that a replay of old traffic keeps what the first run kept.
 What was dropped is noted in the store: who proves something by the events must know that some are gone.
@@ -11,9 +11,12 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from ottla.pipeline.detection.facts import DAY_MS
+from ottla.pipeline.detection.thresholds import load_thresholds
+from ottla.pipeline.settings import Settings
 from ottla.pipeline.stores.port import Batch, Condition, Store, StoreError
 from ottla.pipeline.table_view import arrow_schema, whole
-from ottla.pipeline.tables import PIPELINE_METRIC
+from ottla.pipeline.tables import LOGIN_FACT, PIPELINE_METRIC
 
 _JOB: Final = "retention"
 _KEPT_FROM: Final = "kept_from_ms"
@@ -28,8 +31,20 @@ class Expiry(NamedTuple):
     days: tuple[str, ...]
 
 
+def retention_limits(settings: Settings) -> dict[str, int]:
+    """Table -> how many days it keeps: log tables, and the detectors' facts that verdicts need for a span only."""
+    limits = settings.retention_days()
+    fact_days = settings.get_int("retention.fact_days")
+    if fact_days:
+        rules = load_thresholds(settings.get_text("detection.thresholds") or None).device_switching
+        span_ms = max(rules.many_accounts_span_ms, rules.ping_pong_span_ms)
+        # A verdict of the newest day needs its span, a late event that of the day before.
+        limits[LOGIN_FACT.name] = max(fact_days, -(-span_ms // DAY_MS) + 2)
+    return limits
+
+
 def plan_expiry(store: Store, retention_days: Mapping[str, int]) -> list[Expiry]:
-    """For each log table with a limit, the days that are beyond it; tables without such days are left out."""
+    """For each table with a limit, the days that are beyond it; tables without such days are left out."""
     plan = []
     for name, limit in sorted(retention_days.items()):
         days = store.days(name)

@@ -65,6 +65,37 @@ PHONE_KEYS: Final = (
         "Country calling code of numbers that are written without one, so that both ways have the same hash.",
         check=lambda value: None if str(value).isdecimal() and len(str(value)) <= 3 else "expected up to three digits",
     ),
+    ConfigKey(
+        "phones.region_language",
+        ConfigType.STRING,
+        "en",
+        "Language of the names of provinces and cities, such as `zh`; where a place has no name in it, English is "
+        "taken. The names in `detection.address_table` must be in the same.",
+        check=lambda value: None if str(value).isalpha() and len(str(value)) == 2 else "expected two letters",
+    ),
+)
+DETECTION_KEYS: Final = (
+    ConfigKey(
+        "detection.thresholds",
+        ConfigType.STRING,
+        "",
+        "A TOML file with limits and weights of the detectors that take the place of those that come with Ottla; one "
+        "that names some of them leaves the others as they are. Empty: none. The path is relative to this file.",
+    ),
+    ConfigKey(
+        "detection.address_table",
+        ConfigType.STRING,
+        "",
+        "A JSON file, network -> [country, province, city]: where accounts appear from. Empty: phone numbers of "
+        "invitees are held against the inviter's own. The path is relative to this file.",
+    ),
+    ConfigKey(
+        "detection.alert_partitions",
+        ConfigType.INT,
+        1,
+        "Of the topic `ml_alert`, which is made with the first alert.",
+        at_least=1,
+    ),
 )
 RUNNING_KEYS: Final = (
     ConfigKey(
@@ -115,10 +146,19 @@ RETENTION_KEYS: Final = (
         "Tables that keep another number of days, as `exposure_log=7`.",
         check=lambda value: _complaint_about_days(value),
     ),
+    ConfigKey(
+        "retention.fact_days",
+        ConfigType.INT,
+        0,
+        "The detectors' facts about logins keep so many days, back from the newest; 0 keeps all. No fewer are kept "
+        "than the rules' spans need. A login that comes later than this is judged by what is left.",
+        at_least=0,
+    ),
 )
 KEY_GROUPS: Final[tuple[tuple[str, tuple[ConfigKey, ...]], ...]] = (
     ("Events", EVENT_KEYS),
     ("Phone numbers", PHONE_KEYS),
+    ("Detection", DETECTION_KEYS),
     ("Running", RUNNING_KEYS),
     ("Retention", RETENTION_KEYS),
 )
@@ -200,6 +240,7 @@ def load_settings(path: str | os.PathLike[str] | None, environment: Mapping[str,
     if path is not None:
         try:
             given = _flat(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+            _resolve(given, Path(path).parent)
         except OSError as error:
             raise ConfigError([f"settings file {path} can't be read: {error.strerror}"]) from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -213,6 +254,13 @@ def load_settings(path: str | os.PathLike[str] | None, environment: Mapping[str,
         if path is None:
             raise
         raise ConfigError([f"settings file {path}:", *error.problems]) from error
+
+
+def _resolve(given: dict[str, Any], folder: Path) -> None:
+    """Files that settings name lie beside them, wherever the command was called from."""
+    for name in ("detection.thresholds", "detection.address_table"):
+        if isinstance(given.get(name), str) and given[name]:
+            given[name] = str(folder / given[name])
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

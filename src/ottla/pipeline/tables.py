@@ -178,7 +178,10 @@ LIFE_FACT: Final = Table("life_fact", _columns("account_id first_ms:integer seco
 # When an inviter has to be looked at again though no event of his comes: the hour, and who.
 INVITE_DUE: Final = Table("invite_due", _columns("hour:integer inviter_id"), ("hour",), ("inviter_id",))
 # The largest event time of each topic, and under an empty topic the detector's clock.
-DETECTOR_CLOCK: Final = Table("detector_clock", _columns("job topic high_ms:integer"), ("job",), ("topic",))
+# How far it is hangs on how closely the topics were followed, not on the events alone.
+DETECTOR_CLOCK: Final = Table(
+    "detector_clock", _columns("job topic high_ms:integer"), ("job",), ("topic",), wall_clock=("high_ms",)
+)
 
 FACT_TABLES: Final = {
     table.name: table
@@ -213,3 +216,5 @@ SERVING_TABLES: Final = {
     )
 }
 TABLES: Final = {**LOG_TABLES, **SERVING_TABLES}
+# Rows of these are by the UTC day of their events, and can be dropped so.
+TABLES_WITH_DAYS: Final = {**LOG_TABLES, LOGIN_FACT.name: LOGIN_FACT}

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,14 @@ PATIENCE_S = 600.0
 class DriverProcess:
     """One run. `folder` holds store, checkpoint and metrics, as `rig.Pipeline` has them."""
 
-    def __init__(self, bootstrap: str, folder: Path, *arguments: str) -> None:
+    def __init__(self, bootstrap: str, folder: Path, *arguments: str, store: Sequence[str] = ()) -> None:
+        """`store` are the options of another store than the embedded one in the folder."""
         self.folder = folder
         self.metrics_path = folder / "metrics.json"
         self.metrics_path.unlink(missing_ok=True)
         self._log_path = folder / "driver.log"
         command = [sys.executable, "-m", "ottla.cli.main", "pipeline", "run", "--bootstrap", bootstrap]
-        command += ["--store-path", str(folder / "store"), "--checkpoint", str(folder / "checkpoint")]
+        command += [*(store or ("--store-path", str(folder / "store"))), "--checkpoint", str(folder / "checkpoint")]
         command += ["--metrics-json", str(self.metrics_path), *arguments]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         with self._log_path.open("a") as log:

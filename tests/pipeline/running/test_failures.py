@@ -21,7 +21,7 @@ Identifier: collect [id = 1, runId = 2]
 
 
 def test_our_own_error_is_found_in_what_spark_says() -> None:
-    expected = "t-0: offsets 3 to 8 are gone; set failOnDataLoss to false"
+    expected = "t-0: offsets 3 to 8 are gone; set source.fails_on_data_loss to false"
     assert describe_failure(PythonException(TRACEBACK)) == expected
     assert describe_failure(StreamingQueryException(TRACEBACK)) == expected
 

@@ -13,6 +13,7 @@ from tests.processes import BrokerProcess
 
 # No fixture `spark`: the processes have their own, one after the other.
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.process, pytest.mark.slow]
+JOBS = ("--jobs", "collect,income_and_tasks")
 
 
 def test_rows_are_the_same_after_kills_and_a_stop(start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
@@ -26,18 +27,18 @@ def test_rows_are_the_same_after_kills_and_a_stop(start_broker: Callable[..., Br
     pipeline.send(events[:half])
 
     # Killed as soon as a batch is under way, then after some were finished and another one is begun.
-    driver = DriverProcess(broker.address, tmp_path, "--config", str(config), "--trigger", "100ms")
+    driver = DriverProcess(broker.address, tmp_path, *JOBS, "--config", str(config), "--trigger", "100ms")
     try:
         assert driver.wait_for(lambda: driver.begun("collect") > 0), driver.log
     finally:
         driver.kill()
-    driver = DriverProcess(broker.address, tmp_path, "--config", str(config), "--once")
+    driver = DriverProcess(broker.address, tmp_path, *JOBS, "--config", str(config), "--once")
     try:
         driver.wait_for(lambda: driver.begun("collect") > driver.finished("collect") >= 1)
     finally:
         driver.kill()
 
-    driver = DriverProcess(broker.address, tmp_path, "--config", str(config), "--trigger", "100ms")
+    driver = DriverProcess(broker.address, tmp_path, *JOBS, "--config", str(config), "--trigger", "100ms")
     try:
         assert driver.wait_for(lambda: bool(driver.metrics())), driver.log
         pipeline.send(events[half:])

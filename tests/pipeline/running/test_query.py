@@ -13,7 +13,7 @@ from ottla.pipeline.jobs.port import BatchOutcome, JobBatch
 from ottla.pipeline.running.checkpoints import Checkpoint
 from ottla.pipeline.running.group_offsets import GroupOffsets
 from ottla.pipeline.running.progress import JobProgress
-from ottla.pipeline.running.query import DONE, FAILED, STOPPED, JobQuery, Restarts, Source
+from ottla.pipeline.running.query import DONE, FAILED, STOPPED, WAITING, JobQuery, Restarts, Source
 from tests.pipeline.fake_store import FakeStore
 from tests.processes import BrokerProcess, eventually
 from tests.spark_session import SPARK_MARKS
@@ -121,6 +121,19 @@ def test_after_too_many_failures_it_is_given_up_and_the_next_run_goes_on(rig: Ri
     again = rig.query(Counting(rig.topic))
     rig.run_to_end(again)
     assert (again.progress.state, again.progress.rows_read) == (DONE, 7)
+
+
+def test_a_checkpoint_that_can_not_be_written_is_tried_again(rig: Rig, tmp_path: Path) -> None:
+    in_the_way = tmp_path / "counting" / "spark"
+    in_the_way.parent.mkdir()
+    in_the_way.touch()
+    query = rig.query(Counting(rig.topic))
+    query.start()
+    assert query.progress.state == WAITING
+    assert re.fullmatch(r"counting failed and starts again in [\d.]+ s: .*counting/spark.*", rig.told[-1]), rig.told
+    in_the_way.unlink()
+    rig.run_to_end(query)
+    assert (query.progress.state, query.progress.rows_read) == (DONE, 7)
 
 
 def test_asked_to_stop_no_further_batch_begins(rig: Rig) -> None:

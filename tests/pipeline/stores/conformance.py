@@ -311,6 +311,47 @@ class ReadingConformance:
         assert store.days("credit_log") == ["2026-01-03", "2026-01-04"]
         assert ids_in(store) == ["event-2", "event-3"]
 
+    def test_days_of_login_facts_are_dropped_and_no_others(self, store: Store) -> None:
+        days = (MONDAY, TUESDAY, "2026-01-03")
+        facts = [
+            {"device_id": f"device-{n}", "day": day, "event_time_ms": MONDAY_MS, "event_id": f"e{n}", "account_id": "a"}
+            for n, day in enumerate((*days, MONDAY))
+        ]
+        store.upsert("login_fact", pa.Table.from_pylist(facts), batch(0))
+        assert store.days("login_fact") == list(days)
+        assert store.expire("login_fact", before_day=TUESDAY) == 1
+        assert store.expire("login_fact", before_day=TUESDAY) == 0
+        assert store.days("login_fact") == list(days[1:])
+        keys = [(f"device-{n}", day) for n, day in enumerate((*days, MONDAY))]
+        assert sorted(store.lookup("login_fact", keys).column("event_id").to_pylist()) == ["e1", "e2"]
+
+
+class DeletionConformance:
+    """Rows of serving tables that no longer hold."""
+
+    def test_rows_go_by_their_whole_key_and_can_come_again(self, store: Store) -> None:
+        rows = [{"alert_id": name, "inviter_id": "u1", "score": 0.5} for name in ("one", "two", "three")]
+        store.upsert("invite_alert", pa.Table.from_pylist(rows), batch(0))
+        for _ in range(2):
+            store.delete("invite_alert", [("one",), ("three",), ("never there",)], batch(1))
+            assert self._alerts(store) == ["two"]
+        store.delete("invite_alert", [], batch(2))
+        store.upsert("invite_alert", pa.Table.from_pylist(rows[:1]), batch(2))
+        assert self._alerts(store) == ["one", "two"]
+
+    def test_of_one_partition_only_the_named_rows_go(self, store: Store) -> None:
+        rows = [{"device_id": "d", "account_id": name} for name in ("a", "b")]
+        store.upsert("device_account_fact", pa.Table.from_pylist(rows), batch(0))
+        store.delete("device_account_fact", [("d", "a")], batch(1))
+        assert store.lookup("device_account_fact", [("d",)]).column("account_id").to_pylist() == ["b"]
+
+    def test_rows_of_log_tables_are_not_deleted_so(self, store: Store) -> None:
+        with pytest.raises(ValueError, match="log table"):
+            store.delete("credit_log", [("a", MONDAY, 1, "e")], batch(0))
+
+    def _alerts(self, store: Store) -> list[str]:
+        return sorted(row["alert_id"] for part in store.scan("invite_alert") for row in part.to_pylist())
+
 
 class ShadowConformance:
     def test_a_shadow_is_apart_and_is_found_again(self, store: Store) -> None:
@@ -359,5 +400,7 @@ class ShadowConformance:
             store.swap("nothing")
 
 
-class StoreConformance(EventsConformance, LedgerConformance, ReadingConformance, ShadowConformance):
+class StoreConformance(
+    EventsConformance, LedgerConformance, ReadingConformance, DeletionConformance, ShadowConformance
+):
     """All of it."""

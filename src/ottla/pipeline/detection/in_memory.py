@@ -31,11 +31,11 @@ class MemoryStore:
 
     def apply(self, alert_table: Table, outcome: Outcome) -> None:
         """What a job does with an outcome."""
-        for name, rows in outcome.facts.items():
-            self.upsert(name, rows)
         self.upsert(alert_table.name, outcome.alerts)
         for alert_id, _ in outcome.withdrawn:
             del self.rows[alert_table.name][(alert_id,)]
+        for name, rows in outcome.facts.items():
+            self.upsert(name, rows)
         self.upsert("detector_clock", outcome.clock)
 
     def all_rows(self, table: Table) -> list[dict[str, Any]]:

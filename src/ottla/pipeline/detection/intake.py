@@ -17,6 +17,8 @@ from ottla.pipeline.topics import EXPOSURE, INSTALL, INVITE, LEFT_SLIDE, LOGIN, 
 # Signs of use. Tasks are paid, so that they show no interest; credits follow from what was done.
 LIFE_TOPICS: Final = (LEFT_SLIDE.name, RIGHT_SLIDE.name, EXPOSURE.name, INSTALL.name)
 PERSON_TOPICS: Final = (LOGIN.name, VERIFY.name, INVITE.name)
+# Those that the detector of invite fraud reads, and that its clock is of.
+LOOKED_AT_TOPICS: Final = LIFE_TOPICS + PERSON_TOPICS
 LIFE_COLUMNS: Final = ("account_id", "event_time")
 PERSON_COLUMNS: Final = (
     "topic",

@@ -162,10 +162,12 @@ def _due(port: Lookup, *, before: ClockState, after: ClockState) -> set[str]:
 
 
 def _new_rows(reading: FactReading, limits: InviteThresholds) -> dict[str, Any]:
-    """The batch's facts that the store has not yet."""
+    """The batch's facts that the store has not yet, in the order in which they are to be stored."""
     invites = sorted(each for entries in reading.invites.new().values() for each in entries)
     due = {(moment // HOUR_MS, invite.inviter_id) for invite in invites for moment in due_times(invite, limits)}
     rows: dict[Any, Iterable[Any]] = {
+        # Before the invitations that they follow from: once those are stored, they are not new any more.
+        INVITE_DUE: sorted(due),
         SIGHTING_FACT: sorted(each for entries in reading.sightings.new().values() for each in entries),
         DEVICE_ACCOUNT_FACT: sorted(
             (key, each) for key, entries in reading.accounts_on.new().items() for each in entries
@@ -177,6 +179,5 @@ def _new_rows(reading: FactReading, limits: InviteThresholds) -> dict[str, Any]:
         ],
         INVITED_BY_FACT: sorted((key, each) for key, entries in reading.inviters.new().items() for each in entries),
         LIFE_FACT: sorted((key, *life) for key, life in reading.changed_lives.items()),
-        INVITE_DUE: sorted(due),
     }
     return {table.name: arrow_rows(table, each) for table, each in rows.items()}

@@ -18,7 +18,11 @@ class Withdrawal(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Store `facts` first, then `alerts` and `withdrawn`, then `clock`: a batch that is run again ends the same."""
+    """Store `alerts` and `withdrawn` first, then `facts`, then `clock`: a batch that is run again ends the same.
+
+    Who is judged is told by what is new to the facts, and by what the clock passes: were those stored first, a batch
+    that was cut short after them would find nothing new when it is run again.
+    """
 
     facts: Mapping[str, pa.Table]
     alerts: pa.Table

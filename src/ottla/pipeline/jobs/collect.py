@@ -16,7 +16,7 @@ from ottla.pipeline.dead_letters import DeadLetterOffice, conflicting_rows
 from ottla.pipeline.event_decoding import CONFLICT
 from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext, Place
 from ottla.pipeline.lateness import LOOKED_AT, find_late
-from ottla.pipeline.parsing import EVENTS, ParsingRules, parse
+from ottla.pipeline.parsing import EVENTS, ParsingRules, parse, parse_to_driver
 from ottla.pipeline.stores.port import Origin
 from ottla.pipeline.tables import DEAD_EVENT_COUNT, LATE_EVENT
 from ottla.pipeline.topics import TOPIC_NAMES
@@ -51,10 +51,10 @@ class Collect:
         )
 
     def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
-        parsed = parse(frame, self._rules, now_ms=batch.now_ms)
         if self._store.writes_in_driver:
             # All of it goes to the driver and no row of it back: nothing to be kept for a second look.
-            return self._finish(frame, parsed, parsed.toArrow(), batch)
+            return self._finish(frame, None, parse_to_driver(frame, self._rules, now_ms=batch.now_ms), batch)
+        parsed = parse(frame, self._rules, now_ms=batch.now_ms)
         # Looked at several times; read, decoded and parsed once.
         parsed.persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -62,14 +62,14 @@ class Collect:
         finally:
             parsed.unpersist()
 
-    def _finish(self, frame: "DataFrame", parsed: "DataFrame", here: pa.Table, batch: JobBatch) -> BatchOutcome:
+    def _finish(self, frame: "DataFrame", parsed: "DataFrame | None", here: pa.Table, batch: JobBatch) -> BatchOutcome:
         """`here` is the batch on the driver: whole, or what is needed to tell the late and to count the dead."""
         is_dead = pc.is_valid(here.column("error_class"))
         has_dead = bool(pc.any(is_dead).as_py())
         sound = here.filter(pc.invert(is_dead)) if has_dead else here
         gone = here.filter(is_dead) if has_dead else here.slice(0, 0)
         late_count = self._list_late(sound, batch)
-        if self._store.writes_in_driver:
+        if parsed is None:
             appended = self._store.append_arrow(sound.select(EVENTS), batch.id)
             dead_rows = frame.sparkSession.createDataFrame(gone.select(_DEAD_COLUMNS)) if has_dead else None
         else:

@@ -9,6 +9,9 @@ from ottla.pipeline.jobs.port import Job, JobContext
 JOBS: Final = {
     "collect": "ottla.pipeline.jobs.collect",
     "income_and_tasks": "ottla.pipeline.jobs.income_and_tasks",
+    "device_switching": "ottla.pipeline.jobs.device_switching",
+    "invite_fraud": "ottla.pipeline.jobs.invite_fraud",
+    "phone_region": "ottla.pipeline.jobs.phone_region",
 }
 
 

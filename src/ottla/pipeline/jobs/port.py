@@ -5,7 +5,7 @@ module, which `known.py` names.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.stores.port import Batch, Store
@@ -36,6 +36,7 @@ class BatchOutcome(NamedTuple):
     duplicates: int = 0
     late: int = 0
     dead: Mapping[str, int] = {}  # by error class
+    figures: Mapping[str, int] = {}  # what only this job counts, by name
 
 
 class JobContext(NamedTuple):
@@ -56,3 +57,11 @@ class Job(Protocol):
 
     def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
         """Work off the records of `frame`, which has the columns of Spark's Kafka source. Raises to be run again."""
+
+
+@runtime_checkable
+class FinishingJob(Protocol):
+    """A job that has something left to say when the topics are read to their ends and the run is over (`--once`)."""
+
+    def finish(self, batch: Batch) -> BatchOutcome:
+        """After the last batch, which is `batch`; a run that was cut short before is followed by one that calls it."""

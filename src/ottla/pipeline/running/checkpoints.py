@@ -129,6 +129,11 @@ class Checkpoint:
             for partition, offset in partitions.items()
         }
 
+    def last_finished(self) -> Batch | None:
+        """The last batch that was finished, if any was."""
+        number = self._last_number("commits")
+        return None if number is None else self.batch(number)
+
     def last_finished_ends(self) -> dict[Place, int]:
         """Where the last batch that was finished ends; empty if none was."""
         return self._last_ends("commits")
@@ -138,12 +143,15 @@ class Checkpoint:
         return {topic for topic, _ in self._last_ends("offsets")}
 
     def _last_ends(self, folder: str) -> dict[Place, int]:
+        number = self._last_number(folder)
+        return {} if number is None else self.ends(number)
+
+    def _last_number(self, folder: str) -> int | None:
         try:
             names = os.listdir(self.spark_folder / folder)
         except FileNotFoundError:
-            return {}
-        numbers = [int(name) for name in names if name.isdecimal()]
-        return self.ends(max(numbers)) if numbers else {}
+            return None
+        return max((int(name) for name in names if name.isdecimal()), default=None)
 
     def _write(self, about: About) -> None:
         document = {

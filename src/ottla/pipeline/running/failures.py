@@ -8,6 +8,8 @@ from typing import Final
 _PYTHON_ERROR: Final = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*): (.+)$", re.M)
 _JAVA_CAUSE: Final = re.compile(r"^Caused by: (?:[\w.$]+\.)?(\w+): (.+)$", re.M)
 _NOT_THE_CAUSE: Final = frozenset({"PythonException", "SparkException", "Py4JJavaError", "StreamingQueryException"})
+# What the data source calls an option is a setting of the pipeline's.
+_OPTION_AND_SETTING: Final = ("set failOnDataLoss to false", "set source.fails_on_data_loss to false")
 _LONGEST: Final = 600
 
 
@@ -29,6 +31,7 @@ def describe_failure(error: BaseException) -> str:
         causes = [found for found in _JAVA_CAUSE.findall(text) if found[0] not in _NOT_THE_CAUSE]
     if causes:
         name, message = causes[-1]
+        message = message.replace(*_OPTION_AND_SETTING)
         return _shortened(message if name in ("DataLoss", "RuntimeError") else f"{name}: {message}")
     return _shortened(text.strip().splitlines()[0] if text.strip() else type(error).__name__)
 

@@ -30,6 +30,7 @@ class JobProgress:
         self.duplicates = 0
         self.late = 0
         self.dead: Counter[str] = Counter()
+        self.figures: Counter[str] = Counter()  # the job's own
         self.lag: int | None = None  # None: not known
         self.restarts = 0
         self.last_failure: str | None = None
@@ -47,6 +48,14 @@ class JobProgress:
             self.dead.update(outcome.dead)
             self.busy_ms += took_ms
             self.batch_ms = [*self.batch_ms[-19:], took_ms]
+            self.figures.update(outcome.figures)
+
+    def add_figures(self, outcome: BatchOutcome, *, took_ms: int) -> None:
+        """Of what was done after the last batch: it read nothing."""
+        with self._lock:
+            self.rows_written += outcome.rows_written
+            self.figures.update(outcome.figures)
+            self.busy_ms += took_ms
 
     def summary(self, seconds: float) -> str:
         """The run in a line, for its end."""
@@ -54,6 +63,7 @@ class JobProgress:
         for count, words in ((self.duplicates, "repeated"), (self.late, "late"), (self.dead.total(), "dead")):
             if count:
                 parts.append(f"{count:,} {words}")
+        parts += [f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(self.figures.items()) if count]
         parts.append(f"{self.batches} batches in {seconds:.1f} s")
         if self.lag:
             parts.append(f"{self.lag:,} still to read")
@@ -71,6 +81,7 @@ class JobProgress:
                 "late": self.late,
                 "dead": self.dead.total(),
                 "dead_by_class": dict(sorted(self.dead.items())),
+                "figures": dict(sorted(self.figures.items())),
                 "lag": self.lag,
                 "restarts": self.restarts,
                 "last_failure": self.last_failure,

@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from ottla.clients.errors import ClientError
-from ottla.pipeline.jobs.port import BatchOutcome, Job, JobBatch, Place
+from ottla.pipeline.jobs.port import BatchOutcome, FinishingJob, Job, JobBatch, Place
 from ottla.pipeline.running.checkpoints import Checkpoint, CheckpointRefused
 from ottla.pipeline.running.failures import describe_failure
 from ottla.pipeline.running.group_offsets import GroupOffsets
 from ottla.pipeline.running.progress import JobProgress
-from ottla.pipeline.stores.port import Batch, Store
+from ottla.pipeline.stores.port import Batch, Store, StoreError
 from ottla.pipeline.tables import PIPELINE_METRIC
 
 if TYPE_CHECKING:
@@ -116,9 +116,9 @@ class JobQuery:
             self.progress.last_failure = str(error)
             self.progress.state = FAILED
             self._tell(f"{self.job.name} can't go on: {error}")
-        except (ClientError, PySparkException, OSError) as error:
+        except (ClientError, PySparkException, Py4JJavaError, OSError) as error:
             self._fail(error, time.monotonic())
-        except Py4JError as error:
+        except Py4JError as error:  # no answer at all, not even one that it went wrong
             raise SparkEnded from error
 
     def _start_query(self) -> None:
@@ -155,9 +155,21 @@ class JobQuery:
         if self._is_stopping.is_set():
             self.progress.state = STOPPED
         elif error is None:
-            self.progress.state = DONE
+            self._finish(now_s)
         else:
             self._fail(self._batch_failure or error, now_s)
+
+    def _finish(self, now_s: float) -> None:
+        """All is read. What fails here is done again after the query has found nothing more to read."""
+        last = self._checkpoint.last_finished()
+        if last is not None and isinstance(self.job, FinishingJob):
+            began_s = time.monotonic()
+            try:
+                self.progress.add_figures(self.job.finish(last), took_ms=int((time.monotonic() - began_s) * 1000))
+            except (StoreError, ClientError, PySparkException, OSError) as error:
+                self._fail(error, now_s)
+                return
+        self.progress.state = DONE
 
     def ask_to_stop(self) -> None:
         """No further batch begins."""
@@ -227,13 +239,15 @@ def metric_rows(batch: Batch, outcome: BatchOutcome, *, took_ms: int) -> pa.Tabl
         outcome.late,
         sum(outcome.dead.values()),
         took_ms,
+        *outcome.figures.values(),
     )
-    count = len(_METRIC_NAMES)
+    names = (*_METRIC_NAMES, *outcome.figures)
+    count = len(names)
     return pa.table(
         {
             "job": [batch.job] * count,
             "batch": [str(batch)] * count,
-            "name": list(_METRIC_NAMES),
+            "name": list(names),
             "value": pa.array(values, pa.float64()),
             "noted_ms": pa.array([time.time_ns() // 1_000_000] * count, pa.int64()),
         }

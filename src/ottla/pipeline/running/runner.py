@@ -17,7 +17,7 @@ from ottla.clients.topics import EARLIEST
 from ottla.core.types import TopicPartition
 from ottla.pipeline.jobs.known import open_job
 from ottla.pipeline.jobs.port import Job, JobContext
-from ottla.pipeline.retention import RetentionKeeper
+from ottla.pipeline.retention import RetentionKeeper, retention_limits
 from ottla.pipeline.running.checkpoints import About, Checkpoint
 from ottla.pipeline.running.group_offsets import GroupOffsets
 from ottla.pipeline.running.progress import JobProgress, MetricsFile
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOK_EVERY_S: Final = 0.1
+_TASKS_PER_CORE: Final = 2  # one that takes longer than the others leaves no core idle for long
 _ASK_LAG_EVERY_S: Final = 2.0
 _CLUSTER_PATIENCE_MS: Final = 5_000
 # A batch that is being worked off when the run is to stop gets so long to end by itself.
@@ -103,7 +104,7 @@ class Runner:
             queries = [
                 self._query(spark, admin, progress, *parts) for progress, parts in zip(self.progress, jobs, strict=True)
             ]
-            retention = RetentionKeeper(store, self._settings.retention_days(), tell=self._tell)
+            retention = RetentionKeeper(store, retention_limits(self._settings), tell=self._tell)
             try:
                 for query in queries:
                     query.start()
@@ -171,7 +172,7 @@ class Runner:
             spark,
             job,
             store=store,
-            source=Source(self._plan.connector, self._source_options(job), self._plan.trigger_ms),
+            source=Source(self._plan.connector, self._source_options(job, spark), self._plan.trigger_ms),
             checkpoint=checkpoint,
             group_offsets=GroupOffsets(admin, progress.group, warn=self._tell),
             progress=progress,
@@ -187,14 +188,19 @@ class Runner:
     def _group(self, job: Job) -> str:
         return job.group if self._plan.replay is None else f"{job.group}-{self._plan.replay}"
 
-    def _source_options(self, job: Job) -> dict[str, str]:
+    def _source_options(self, job: Job, spark: "SparkSession") -> dict[str, str]:
         # By pattern, so that topics and partitions that come later are found, and one that is missing is no error.
-        return {
+        options = {
             "kafka.bootstrap.servers": self._plan.bootstrap,
-            "subscribePattern": "|".join(re.escape(topic) for topic in job.topics),
+            # From end to end: Spark's own source takes a topic in which the pattern is found anywhere.
+            "subscribePattern": f"^(?:{'|'.join(re.escape(topic) for topic in job.topics)})$",
             "maxOffsetsPerTrigger": str(self._settings.get_int("batches.max_events")),
             "failOnDataLoss": "true" if self._settings["source.fails_on_data_loss"] else "false",
         }
+        if self._plan.connector == "ottla":
+            # Topics times partitions are many small slices, and each task has its price.
+            options["maxPartitions"] = str(_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+        return options
 
     def _check(self, admin: Admin, job: Job, checkpoint: Checkpoint) -> None:
         """That the checkpoint is of this cluster, job and store; and of these topics, or it begins anew."""

@@ -16,8 +16,8 @@ from ottla.pipeline.detection.intake import (
     LIFE_SCHEMA,
     LIFE_TOPICS,
     LOGIN_COLUMNS,
+    LOOKED_AT_TOPICS,
     PERSON_COLUMNS,
-    PERSON_TOPICS,
     Intake,
     logins_of,
 )
@@ -77,11 +77,13 @@ class OfflineDetectors:
         moments: list[tuple[str, int]] = []
         highs: dict[str, int] = {}
         for topic, value in events:
+            if topic not in LOOKED_AT_TOPICS:
+                continue
             time_ms = value["event_time"]
             highs[topic] = max(time_ms, highs.get(topic, time_ms))
             if topic in LIFE_TOPICS:
                 moments.append((value["account_id"], time_ms))
-            elif topic in PERSON_TOPICS:
+            else:
                 persons.append((topic, *(value.get(name) for name in PERSON_COLUMNS[1:])))
         people = _arrow(PERSON_COLUMNS, persons)
         before = stored_clock(self.store)

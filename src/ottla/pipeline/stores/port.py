@@ -106,6 +106,9 @@ class Store(Protocol):
     def upsert(self, table: str, rows: pa.Table, batch: Batch) -> None:
         """Rows of a serving table by their key; the newest batch wins."""
 
+    def delete(self, table: str, keys: Iterable[tuple[Any, ...]], batch: Batch) -> None:
+        """Rows of a serving table go, by their whole key; one that is not there is no error."""
+
     def event_time_high(self, job: str, starts: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], int]:
         """The largest event time before these offsets (topic and partition -> offset), where it was noted."""
 
@@ -128,10 +131,10 @@ class Store(Protocol):
         """Names of the tables that are there."""
 
     def days(self, table: str) -> Sequence[str]:
-        """The days that a log table has rows of, in order."""
+        """The days that a table has rows of, in order; of a log table or LOGIN_FACT."""
 
     def expire(self, table: str, *, before_day: str) -> int:
-        """Drop the days of a log table before this one; how many were dropped."""
+        """Drop the days of such a table before this one; how many were dropped."""
 
     def shadow(self, name: str) -> "Store":
         """A second set of all tables beside this one, for a replay; opened if it is there."""

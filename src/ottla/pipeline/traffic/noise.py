@@ -75,7 +75,8 @@ def broken(event: Event, kind: str, *, number: int) -> Event:
         whole = encode_value(event._replace(value=value))
         return event._replace(value=whole[: len(whole) // 2])
     if kind == "missing_field":
-        del value["account_id"]
+        # The account of an invite is its inviter where it isn't given.
+        del value["inviter_id" if "inviter_id" in value else "account_id"]
     elif kind == "wrong_type":
         value["event_time"] = "yesterday"
     elif kind == "future":

@@ -24,7 +24,7 @@ from ottla.pipeline.stores.cassandra.reading import days_of, lookup, scan
 from ottla.pipeline.stores.cassandra.working import InDriver, InExecutors, Scatter, WriteEvents, run_in_executors
 from ottla.pipeline.stores.comparing import compare_stores
 from ottla.pipeline.stores.port import Appended, Batch, Condition, Difference, Posted, Store, StoreError
-from ottla.pipeline.tables import LOG_TABLES, TABLES, Table
+from ottla.pipeline.tables import LOG_TABLES, TABLES, TABLES_WITH_DAYS, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -90,6 +90,18 @@ class CassandraStore:
             statement = schema.insert_statement(self._keyspace, declared)
             self._connection.write_all(statement, ((*row, timestamp_us) for row in values))
 
+    def delete(self, table: str, keys: Iterable[tuple[Any, ...]], batch: Batch) -> None:
+        declared = _declared(table)
+        if table in LOG_TABLES:
+            raise ValueError(f"{table} is a log table: its rows go by day, with expire")
+        conditions = " AND ".join(f'"{name}" = ?' for name in declared.key)
+        with self._lock:
+            timestamp_us = self._next_timestamp_us()
+            self._connection.write_all(
+                f"DELETE FROM {self._keyspace}.{table} USING TIMESTAMP ? WHERE {conditions}",
+                ((timestamp_us, *key) for key in keys),
+            )
+
     def event_time_high(self, job: str, starts: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], int]:
         highs = {}
         for place, notes in self._notes(job, list(starts)).items():
@@ -126,19 +138,19 @@ class CassandraStore:
         return [name for name in TABLES if name in there]
 
     def days(self, table: str) -> Sequence[str]:
-        return sorted({day for _, day in days_of(self._connection, self._keyspace, _log_table(table))})
+        return sorted({day for _, day in days_of(self._connection, self._keyspace, _table_with_days(table))})
 
     def expire(self, table: str, *, before_day: str) -> int:
         """By deletion: events of a dropped day that come once more stay away, as their own times are older."""
         day_number(before_day)
-        declared = _log_table(table)
+        declared = _table_with_days(table)
         with self._lock:
             old = [key for key in days_of(self._connection, self._keyspace, declared) if key[1] < before_day]
             self._connection.write_all(
                 f"DELETE FROM {self._keyspace}.{table} WHERE {declared.partition_key[0]} = ? AND day = ?", old
             )
             days = {day for _, day in old}
-            for day in days:
+            for day in days if table in LOG_TABLES else ():
                 self._known.drop(table, day)
         return len(days)
 
@@ -264,7 +276,7 @@ def _declared(table: str) -> Table:
     return TABLES[table]
 
 
-def _log_table(table: str) -> Table:
-    if table not in LOG_TABLES:
-        raise ValueError(f"{table} is no log table; these are {', '.join(LOG_TABLES)}")
-    return LOG_TABLES[table]
+def _table_with_days(table: str) -> Table:
+    if table not in TABLES_WITH_DAYS:
+        raise ValueError(f"{table} is no table with days; these are {', '.join(TABLES_WITH_DAYS)}")
+    return TABLES_WITH_DAYS[table]

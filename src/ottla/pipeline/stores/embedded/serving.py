@@ -4,6 +4,7 @@ One connection writes, with a transaction for each call that is durable when it 
 its own and sees the tables as they were when it began. The caller lets one thread write at a time.
 """
 
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from ottla.pipeline.tables import LEDGER, SERVING_TABLES, TASK_STEP, Table
 VERSION: Final = 1
 _WAIT_SECONDS: Final = 60.0
 _FETCHED_ROWS: Final = 16 * 1024
+_NUL: Final = "\\u0000"
 _NOTES_KEPT: Final = 32  # of a partition's event time highs: a batch that is run again asks for one of the last
 
 # Keyed by day first, so that the pages a batch touches are those of its own days, however many there are before.
@@ -97,6 +99,24 @@ class Serving:
             connection.executemany(statement, values)
             mark(connection, batch, f"upsert {table.name}", "")
 
+    def delete(self, table: Table, keys: Iterable[tuple[Any, ...]], batch: Batch) -> None:
+        conditions = " AND ".join(f"{_q(name)} = ?" for name in table.key)
+        values = list(keys)
+        with self.transaction(f"batch {batch}, taking {len(values)} rows from {table.name}") as connection:
+            connection.executemany(f"DELETE FROM {_q(table.name)} WHERE {conditions}", values)
+            mark(connection, batch, f"delete {table.name}", "")
+
+    def days(self, table: Table) -> list[str]:
+        with closing(self._open_reader()) as connection:
+            return [day for (day,) in connection.execute(f"SELECT DISTINCT day FROM {_q(table.name)} ORDER BY day")]
+
+    def expire(self, table: Table, *, before_day: str) -> int:
+        with self.transaction(f"dropping days of {table.name} before {before_day}") as connection:
+            rest = f"FROM {_q(table.name)} WHERE day < ?"
+            dropped = connection.execute(f"SELECT COUNT(DISTINCT day) {rest}", (before_day,)).fetchone()[0]
+            connection.execute(f"DELETE {rest}", (before_day,))
+            return int(dropped)
+
     def scan(self, table: Table, *, columns: Sequence[str], where: Sequence[Condition]) -> Iterator[pa.RecordBatch]:
         conditions, values = as_sql(where)
         schema = schema_of(table, columns)
@@ -107,12 +127,27 @@ class Serving:
 
     def lookup(self, table: Table, keys: Iterable[tuple[Any, ...]]) -> pa.Table:
         schema = schema_of(table)
-        conditions = " AND ".join(f"{_q(name)} = ?" for name in table.partition_key)
-        statement = f"SELECT {_list(table.column_names)} FROM {_q(table.name)} WHERE {conditions}"
+        columns = ", ".join(f"t.{_q(name)}" for name in table.column_names)
+        asked = list(dict.fromkeys(keys))
+        as_json = json.dumps(asked)
         rows: list[tuple[Any, ...]] = []
         with closing(self._open_reader()) as connection:
-            for key in dict.fromkeys(keys):
-                rows += connection.execute(statement, key).fetchall()
+            if _NUL in as_json:  # SQLite's JSON ends a text there
+                conditions = " AND ".join(f"{_q(name)} = ?" for name in table.partition_key)
+                statement = f"SELECT {columns} FROM {_q(table.name)} AS t WHERE {conditions}"
+                for key in asked:
+                    rows += connection.execute(statement, key).fetchall()
+            else:
+                # One statement for thousands of keys: a call for each would cost more than finding its rows. The cross
+                # join keeps them outside, so that each is looked up by the table's key.
+                conditions = " AND ".join(
+                    f"t.{_q(name)} = json_extract(asked.value, '$[{place}]')"
+                    for place, name in enumerate(table.partition_key)
+                )
+                statement = (
+                    f"SELECT {columns} FROM json_each(?) AS asked CROSS JOIN {_q(table.name)} AS t ON {conditions}"
+                )
+                rows = connection.execute(statement, (as_json,)).fetchall()
         return pa.Table.from_batches([_batch(rows, schema)] if rows else [], schema=schema)
 
     def tables(self) -> list[str]:

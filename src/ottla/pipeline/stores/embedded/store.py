@@ -20,7 +20,7 @@ from ottla.pipeline.stores.embedded.files import Files
 from ottla.pipeline.stores.embedded.log_tables import LogTables
 from ottla.pipeline.stores.embedded.serving import Clock, Serving, wall_clock_ms
 from ottla.pipeline.stores.port import Appended, Batch, Condition, Difference, Posted, Store, StoreError
-from ottla.pipeline.tables import LOG_TABLES, TABLES, Table
+from ottla.pipeline.tables import LOG_TABLES, TABLES, TABLES_WITH_DAYS, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,6 +71,13 @@ class EmbeddedStore:
         with self._writing():
             self._serving.upsert(declared, rows, batch)
 
+    def delete(self, table: str, keys: Iterable[tuple[Any, ...]], batch: Batch) -> None:
+        declared = _declared(table)
+        if table in LOG_TABLES:
+            raise ValueError(f"{table} is a log table: its rows go by day, with expire")
+        with self._writing():
+            self._serving.delete(declared, keys, batch)
+
     def event_time_high(self, job: str, starts: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], int]:
         return self._serving.event_time_high(job, starts)
 
@@ -113,11 +120,14 @@ class EmbeddedStore:
 
     def days(self, table: str) -> Sequence[str]:
         self._finish_swap()
-        return self._logs.days(_log_table(table).name)
+        declared = _table_with_days(table)
+        return self._serving.days(declared) if table not in LOG_TABLES else self._logs.days(table)
 
     def expire(self, table: str, *, before_day: str) -> int:
-        _log_table(table)
+        declared = _table_with_days(table)
         with self._writing():
+            if table not in LOG_TABLES:
+                return self._serving.expire(declared, before_day=before_day)
             return self._logs.expire(table, before_day=before_day)
 
     def shadow(self, name: str) -> "EmbeddedStore":
@@ -164,7 +174,7 @@ def _declared(table: str) -> Table:
     return TABLES[table]
 
 
-def _log_table(table: str) -> Table:
-    if table not in LOG_TABLES:
-        raise ValueError(f"{table} is no log table; these are {', '.join(LOG_TABLES)}")
-    return LOG_TABLES[table]
+def _table_with_days(table: str) -> Table:
+    if table not in TABLES_WITH_DAYS:
+        raise ValueError(f"{table} is no table with days; these are {', '.join(TABLES_WITH_DAYS)}")
+    return TABLES_WITH_DAYS[table]

@@ -1,0 +1,49 @@
+"""The job `device_switching`: logins to facts by device and day, and alerts for devices that change hands like tools.
+
+Bad events are left out: they are the dead letters of `collect`.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow.compute as pc
+
+from ottla.pipeline.detection.device_step import device_step
+from ottla.pipeline.detection.intake import LOGIN_COLUMNS, logins_of
+from ottla.pipeline.detection.thresholds import load_thresholds
+from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext
+from ottla.pipeline.jobs.verdicts import Verdicts, figures_of
+from ottla.pipeline.parsing import ParsingRules, parse
+from ottla.pipeline.tables import DEVICE_ALERT
+from ottla.pipeline.topics import LOGIN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NAME: Final = "device_switching"
+
+
+def open_job(context: JobContext) -> "DeviceSwitching":
+    return DeviceSwitching(context)
+
+
+class DeviceSwitching:
+    """Holds nothing between batches: what a verdict rests on is in the store."""
+
+    name = NAME
+    topics = (LOGIN.name,)
+    group = f"ottla-{NAME}"
+
+    def __init__(self, context: JobContext) -> None:
+        self._store = context.store
+        self._rules = ParsingRules.of(context.settings)
+        self._limits = load_thresholds(context.settings.get_text("detection.thresholds") or None).device_switching
+        self._verdicts = Verdicts(context, NAME, DEVICE_ALERT)
+
+    def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
+        # One small topic, few columns: all of it goes to the driver in one job of Spark's.
+        rows = parse(frame, self._rules, now_ms=batch.now_ms, columns=("error_class", *LOGIN_COLUMNS)).toArrow()
+        sound = rows.filter(pc.is_null(rows.column("error_class")))
+        high_ms = pc.max(sound.column("event_time")).as_py() or 0
+        outcome = device_step(self._store, logins_of(sound), self._limits, detected_ms=high_ms)
+        written = self._verdicts.carry_out(outcome, batch.id)
+        return BatchOutcome(rows.num_rows, written, figures=figures_of(outcome))
