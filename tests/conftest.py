@@ -17,6 +17,7 @@ settings.register_profile("exploring", print_blob=True)
 settings.load_profile("exploring" if os.environ.get("OTTLA_EXPLORE") else "repeatable")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     put_spark_first(items)
 

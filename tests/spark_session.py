@@ -1,8 +1,7 @@
 """One Spark for all tests that need it, on the Java that pip installs: `make test` must need nothing else.
 
-Such tests run first. `--dist worksteal` deals the tests out in as many runs as there are workers, and steals from the
-end of a run: so the first worker has all of them, and Spark starts once. Only `--dist loadgroup` heeds groups, but it
-would start the brokers that modules share in every worker.
+Such tests are one group and run first: with `--dist loadgroup --no-loadscope-reorder` one worker has all of them, and
+Spark starts once. Every other file is a group of its own, so that the broker that a module shares starts once, too.
 """
 
 import os
@@ -28,8 +27,11 @@ SPARK_MARKS = (pytest.mark.spark, pytest.mark.xdist_group("spark"))
 
 
 def put_spark_first(items: list[pytest.Item]) -> None:
-    """In their order otherwise."""
+    """In their order otherwise; and those in no group are one with the others of their file."""
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))
 
 
 @pytest.fixture(scope="session")

@@ -165,12 +165,7 @@ def test_generated_noise_dies_of_what_is_wrong_with_it() -> None:
     kinds = [BAD_KINDS[place % len(BAD_KINDS)] for place in range(len(events))]
     bad = [broken(event, kind, number=place) for place, (event, kind) in enumerate(zip(events, kinds, strict=True))]
     rows = parse_records([(event.topic, encode_value(event)) for event in bad])
-    # An invite may leave its account out: its inviter says it.
-    forgiven = [
-        kind == "missing_field" and event.topic == "ml_invite_log" for event, kind in zip(bad, kinds, strict=True)
-    ]
-    expected = [None if ok else kind for ok, kind in zip(forgiven, kinds, strict=True)]
-    assert [row["error_class"] for row in rows] == expected
+    assert [row["error_class"] for row in rows] == kinds
 
 
 def test_unknown_fields_are_kept_and_phones_in_them_hashed() -> None:

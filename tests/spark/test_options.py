@@ -42,6 +42,7 @@ def test_names_are_known_in_lower_case_too() -> None:
             "failondataloss": "FALSE",
             "includeheaders": "true",
             "minpartitions": "4",
+            "maxpartitions": "6",
             "maxrecordsperpartition": "9",
             "startingoffsets": "latest",
             "maxoffsetspertrigger": "100",
@@ -54,7 +55,7 @@ def test_names_are_known_in_lower_case_too() -> None:
     assert parsed.subscription.topics == ("a", "b")
     assert not parsed.fails_on_data_loss
     assert parsed.includes_headers
-    assert (parsed.min_partitions, parsed.max_records_per_partition) == (4, 9)
+    assert (parsed.min_partitions, parsed.max_partitions, parsed.max_records_per_partition) == (4, 6, 9)
     assert (parsed.max_offsets_per_trigger, parsed.min_offsets_per_trigger) == (100, 10)
     assert parsed.max_trigger_delay_ms == 30_000
     assert parsed.poll_timeout_ms == 512
@@ -133,6 +134,7 @@ def test_a_wrong_option_is_named_with_what_is_expected(option: str, value: str, 
 
 
 def test_all_problems_are_told_at_once() -> None:
+    assert "it is above maxPartitions=2" in complaint(minPartitions="3", maxPartitions="2")
     said = complaint(minPartitions="-1", includeHeaders="maybe", subscrib="x")
     assert "minPartitions=-1" in said
     assert "includeHeaders=maybe" in said

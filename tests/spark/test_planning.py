@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.core.types import TopicPartition
-from ottla.spark.planning import LogSlice, count_offsets, cut, is_due, limit_offsets, plan_slices
+from ottla.spark.planning import LogSlice, count_offsets, cut, is_due, limit_offsets, pack_slices, plan_slices
 
 A, B, C = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
@@ -87,3 +87,21 @@ def test_slices_are_every_offset_once(given: list[LogSlice], at_least: int | Non
     total = sum(whole.offset_count for whole in given)
     if at_least is not None:
         assert len(planned) >= min(at_least, total)
+
+
+def test_a_task_reads_one_slice_unless_there_would_be_too_many_tasks() -> None:
+    planned = [LogSlice("t", partition, 0, count) for partition, count in enumerate((10, 1000, 400, 590))]
+    assert pack_slices(planned) == pack_slices(planned, at_most=4) == [(each,) for each in planned]
+    assert pack_slices(planned, at_most=2) == [(planned[1],), (planned[0], planned[2], planned[3])]
+
+
+@given(slices, counts)
+def test_packs_are_every_slice_once_and_about_even(given: list[LogSlice], at_most: int) -> None:
+    planned = plan_slices(given)
+    packs = pack_slices(planned, at_most=at_most)
+    assert sorted(each for pack in packs for each in pack) == planned
+    assert len(packs) == min(at_most, len(planned))
+    loads = [sum(each.offset_count for each in pack) for pack in packs]
+    largest = max((each.offset_count for each in planned), default=0)
+    assert all(list(pack) == sorted(pack) and pack for pack in packs)
+    assert max(loads, default=0) <= min(loads, default=0) + largest

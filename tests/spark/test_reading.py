@@ -11,7 +11,7 @@ from ottla.spark.data_loss import DataLoss
 from ottla.spark.log_view import ClusterNotReached, LogView, NothingToRead
 from ottla.spark.options import ReadOptions, Use, parse_read_options
 from ottla.spark.planning import LogSlice
-from ottla.spark.reading import ReadStalled, read_slice
+from ottla.spark.reading import ReadStalled, read_slices
 from ottla.spark.schema import spark_schema
 from ottla.testing.broker import OttlaBroker
 from tests.spark.rows import offsets_of, read_options
@@ -23,11 +23,21 @@ pytestmark = [pytest.mark.process, pytest.mark.ottla(scope="session")]
 def test_a_slice_has_its_offsets_and_no_others(ottla_broker: OttlaBroker, ottla_topic: str) -> None:
     ottla_broker.produce(ottla_topic, [f"v{number}" for number in range(100)])
     options = read_options(ottla_broker, subscribe=ottla_topic)
-    batches = list(read_slice(options, LogSlice(ottla_topic, 0, 10, 25)))
+    batches = list(read_slices(options, [LogSlice(ottla_topic, 0, 10, 25)]))
     assert offsets_of(batches) == list(range(10, 25))
     assert batches[0].column("value")[0].as_py() == b"v10"
-    assert offsets_of(read_slice(options, LogSlice(ottla_topic, 0, 90, 100))) == list(range(90, 100))
-    assert offsets_of(read_slice(options, LogSlice(ottla_topic, 0, 0, 1))) == [0]
+    assert offsets_of(read_slices(options, [LogSlice(ottla_topic, 0, 90, 100)])) == list(range(90, 100))
+    assert offsets_of(read_slices(options, [LogSlice(ottla_topic, 0, 0, 1)])) == [0]
+
+
+def test_slices_are_read_one_after_the_other(ottla_broker: OttlaBroker) -> None:
+    topic = ottla_broker.create_topic("read-together", partitions=2)
+    for partition in (0, 1):
+        ottla_broker.produce(topic, [f"v{number}" for number in range(20)], partition=partition)
+    options = read_options(ottla_broker, subscribe=topic)
+    batches = list(read_slices(options, [LogSlice(topic, 0, 3, 5), LogSlice(topic, 1, 0, 2), LogSlice(topic, 0, 7, 9)]))
+    assert [place for each in batches for place in each.column("partition").to_pylist()] == [0, 0, 1, 1, 0, 0]
+    assert offsets_of(batches) == [3, 4, 0, 1, 7, 8]
 
 
 @pytest.mark.parametrize("with_headers", [False, True])
@@ -38,7 +48,7 @@ def test_batches_have_sparks_schema(ottla_broker: OttlaBroker, ottla_topic: str,
         producer.send(ottla_topic, b"a", headers=[("h", b"1"), ("n", None)])
         producer.send(ottla_topic, None, b"k")
     options = read_options(ottla_broker, subscribe=ottla_topic, includeHeaders=str(with_headers).lower())
-    (batch,) = read_slice(options, LogSlice(ottla_topic, 0, 0, 2))
+    (batch,) = read_slices(options, [LogSlice(ottla_topic, 0, 0, 2)])
     assert batch.schema.equals(to_arrow_schema(spark_schema(with_headers=with_headers), timezone="UTC"))
     assert batch.column("value").to_pylist() == [b"a", None]
     assert batch.column("key").to_pylist() == [None, b"k"]
@@ -51,14 +61,14 @@ def test_a_broker_that_restarts_is_waited_for(ottla_broker: OttlaBroker, ottla_t
     for _ in range(20):
         ottla_broker.produce(ottla_topic, ["x" * 100] * 50)
     options = read_options(ottla_broker, subscribe=ottla_topic, kafka__max__partition__fetch__bytes="8000")
-    batches = read_slice(options, LogSlice(ottla_topic, 0, 0, 1000))
+    batches = read_slices(options, [LogSlice(ottla_topic, 0, 0, 1000)])
     seen = offsets_of([next(batches)])
     ottla_broker.restart(kill=True)
     seen += offsets_of(batches)
     assert seen == list(range(1000))
     # The connection of the worker process is used again, over another restart.
     ottla_broker.restart(kill=True)
-    assert len(offsets_of(read_slice(options, LogSlice(ottla_topic, 0, 0, 1000)))) == 1000
+    assert len(offsets_of(read_slices(options, [LogSlice(ottla_topic, 0, 0, 1000)]))) == 1000
 
 
 def test_connections_that_break_are_made_anew(ottla_broker: OttlaBroker, ottla_topic: str) -> None:
@@ -66,28 +76,28 @@ def test_connections_that_break_are_made_anew(ottla_broker: OttlaBroker, ottla_t
     options = read_options(ottla_broker, subscribe=ottla_topic)
     ottla_broker.cut_next("fetch", 2, when="after")
     ottla_broker.fail_next("fetch", 1, "NOT_LEADER_OR_FOLLOWER")
-    assert offsets_of(read_slice(options, LogSlice(ottla_topic, 0, 0, 10))) == list(range(10))
+    assert offsets_of(read_slices(options, [LogSlice(ottla_topic, 0, 0, 10)])) == list(range(10))
 
 
 def test_offsets_that_aged_out_are_named_or_passed_over(ottla_broker: OttlaBroker, ottla_topic: str) -> None:
     ottla_broker.produce(ottla_topic, ["x"] * 10)
     with Admin(bootstrap_servers=ottla_broker.bootstrap_servers) as admin:
         admin.delete_records({TopicPartition(ottla_topic, 0): 4})
-    piece = LogSlice(ottla_topic, 0, 1, 10)
+    piece = [LogSlice(ottla_topic, 0, 1, 10)]
     with pytest.raises(DataLoss, match=r"offsets 1 to 3 are gone, the log begins at 4.*failOnDataLoss"):
-        list(read_slice(read_options(ottla_broker, subscribe=ottla_topic), piece))
+        list(read_slices(read_options(ottla_broker, subscribe=ottla_topic), piece))
     tolerant = read_options(ottla_broker, subscribe=ottla_topic, failOnDataLoss="false")
-    assert offsets_of(read_slice(tolerant, piece)) == list(range(4, 10))
-    assert offsets_of(read_slice(tolerant, LogSlice(ottla_topic, 0, 1, 3))) == []
+    assert offsets_of(read_slices(tolerant, piece)) == list(range(4, 10))
+    assert offsets_of(read_slices(tolerant, [LogSlice(ottla_topic, 0, 1, 3)])) == []
 
 
 def test_a_log_that_is_shorter_now_is_named(ottla_broker: OttlaBroker, ottla_topic: str) -> None:
     ottla_broker.produce(ottla_topic, ["x"] * 10)
     options = read_options(ottla_broker, subscribe=ottla_topic)
     with pytest.raises(DataLoss, match="offsets 20 to 29 are gone, the log ends at 10"):
-        list(read_slice(options, LogSlice(ottla_topic, 0, 20, 30)))
+        list(read_slices(options, [LogSlice(ottla_topic, 0, 20, 30)]))
     tolerant = read_options(ottla_broker, subscribe=ottla_topic, failOnDataLoss="false")
-    assert offsets_of(read_slice(tolerant, LogSlice(ottla_topic, 0, 20, 30))) == []
+    assert offsets_of(read_slices(tolerant, [LogSlice(ottla_topic, 0, 20, 30)])) == []
 
 
 def test_a_topic_that_is_deleted_or_made_anew_is_named(
@@ -98,15 +108,15 @@ def test_a_topic_that_is_deleted_or_made_anew_is_named(
     ottla_broker.produce(ottla_topic, ["x"] * 10)
     options = read_options(ottla_broker, subscribe=ottla_topic)
     with LogView(options) as view:
-        (planned,) = plan_batch(view, options)
+        planned = plan_batch(view, options)
     ottla_broker.delete_topic(ottla_topic)
     with pytest.raises(DataLoss, match="offsets 0 to 9 are gone, the topic was deleted;"):
-        list(read_slice(options, planned))
+        list(read_slices(options, planned))
     ottla_broker.create_topic(ottla_topic)
     with pytest.raises(DataLoss, match="the topic was deleted and made anew"):
-        list(read_slice(options, planned))
+        list(read_slices(options, planned))
     tolerant = read_options(ottla_broker, subscribe=ottla_topic, failOnDataLoss="false")
-    assert list(read_slice(tolerant, planned)) == []
+    assert list(read_slices(tolerant, planned)) == []
 
 
 def test_what_never_comes_is_told_after_a_bound(
@@ -116,10 +126,10 @@ def test_what_never_comes_is_told_after_a_bound(
     ottla_broker.produce(ottla_topic, ["x"] * 10)
     options = read_options(ottla_broker, subscribe=ottla_topic, kafkaConsumer__pollTimeoutMs="200")
     with pytest.raises(ReadStalled, match=r"nothing at offset 10 for \d+ ms .* 5 offsets .* the log goes to 10"):
-        list(read_slice(options, LogSlice(ottla_topic, 0, 10, 15)))
+        list(read_slices(options, [LogSlice(ottla_topic, 0, 10, 15)]))
     ottla_broker.stop()
     with pytest.raises(ReadStalled, match=r"nothing at offset 0 .*no answer from kafka\.bootstrap\.servers"):
-        list(read_slice(options, LogSlice(ottla_topic, 0, 0, 10)))
+        list(read_slices(options, [LogSlice(ottla_topic, 0, 0, 10)]))
 
 
 # What a batch query is planned from.
@@ -165,7 +175,8 @@ def test_subscriptions_by_pattern_and_by_partition(ottla_broker: OttlaBroker) ->
         ottla_broker.produce(name, ["v"], partition=1)
 
     assert planned(read_options(ottla_broker, subscribePattern="read_.")) == {"read_a-1": (0, 1), "read_b-1": (0, 1)}
-    assert planned(read_options(ottla_broker, subscribePattern="read")) == {}
+    assert planned(read_options(ottla_broker, subscribePattern="d_b")) == {"read_b-1": (0, 1)}, "as Spark's own source"
+    assert planned(read_options(ottla_broker, subscribePattern="^read$")) == {}
     assert planned(read_options(ottla_broker, assign='{"other": [1]}')) == {"other-1": (0, 1)}
     with pytest.raises(NothingToRead, match="assign other-1, other-7: other-7 doesn't exist"):
         planned(read_options(ottla_broker, assign='{"other": [1, 7]}'))

@@ -96,6 +96,15 @@ def test_a_partition_of_spark_may_be_a_slice(
     assert read(ottla_topic, endingOffsets=json.dumps({ottla_topic: {"0": 10, "1": 0}})).count() == 10
 
 
+def test_a_task_may_read_several_slices(
+    read: Callable[..., DataFrame], ottla_broker: OttlaBroker, ottla_topic: str
+) -> None:
+    for partition in (0, 1):
+        ottla_broker.produce(ottla_topic, ["a", "b", "c"], partition=partition)
+    rows = read(ottla_topic, maxPartitions="1").selectExpr("spark_partition_id() as id", "partition", "offset")
+    assert sorted(tuple(row) for row in rows.collect()) == [(0, part, offset) for part in (0, 1) for offset in range(3)]
+
+
 def test_nothing_to_read_is_no_rows(read: Callable[..., DataFrame], ottla_topic: str) -> None:
     assert read(ottla_topic).collect() == []
 

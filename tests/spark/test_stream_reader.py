@@ -47,7 +47,8 @@ def started(broker: OttlaBroker, clock: Clock | None = None, **options: str) -> 
 def ranges(reader: OttlaStreamReader, start: Json, end: Json) -> dict[str, tuple[int, int]]:
     # Through JSON, as Spark keeps it.
     start, end = json.loads(json.dumps(start)), json.loads(json.dumps(end))
-    return {str(part.value.place): (part.value.start, part.value.end) for part in reader.partitions(start, end)}
+    slices = [each for part in reader.partitions(start, end) for each in part.value]
+    return {str(each.place): (each.start, each.end) for each in slices}
 
 
 def test_a_stream_begins_reads_and_goes_on(ottla_broker: OttlaBroker) -> None:

@@ -4,7 +4,16 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from ottla.spark.options import OptionError, parse_write_options
 from ottla.spark.writer import RowPlan, plan_rows
@@ -16,34 +25,42 @@ pytestmark = pytest.mark.ottla(scope="session", partitions=2)
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 
 
-def schema(text: str) -> StructType:
-    return StructType.fromDDL(text)
+STRING, BINARY, INT, LONG = StringType(), BinaryType(), IntegerType(), LongType()
+
+
+def schema(**columns: DataType) -> StructType:
+    """Without Spark: it alone can read the text form, and such a test may run where none was started."""
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+def headers(key: DataType, value: DataType) -> ArrayType:
+    return ArrayType(schema(key=key, value=value))
 
 
 def test_the_columns_of_a_record_are_taken_and_others_left() -> None:
-    rows = schema("KEY string, value binary, partition int, headers array<struct<key string, value binary>>, ts long")
+    rows = schema(KEY=STRING, value=BINARY, partition=INT, headers=headers(STRING, BINARY), ts=LONG)
     plan = plan_rows(rows, parse_write_options(SERVERS | {"topic": "t"}))
     assert plan == RowPlan(("KEY", "value", "partition", "headers"), "t")
-    by_column = plan_rows(schema("topic string, value string"), parse_write_options(SERVERS))
+    by_column = plan_rows(schema(topic=STRING, value=STRING), parse_write_options(SERVERS))
     assert by_column == RowPlan(("value", "topic"), None)
 
 
 @pytest.mark.parametrize(
     ("columns", "topic", "complaint"),
     [
-        ("key string", "t", "no column value among key"),
-        ("value string", None, "no topic to write to"),
-        ("value long", "t", "column value is bigint; binary or string is expected"),
-        ("value string, topic int", None, "column topic is int; string is expected"),
-        ("value string, partition long", "t", "column partition is bigint; int is expected"),
-        ("value string, headers array<string>", "t", "column headers is array<string>"),
-        ("value string, headers array<struct<key string, value string>>", "t", "column headers is array"),
+        (schema(key=STRING), "t", "no column value among key"),
+        (schema(value=STRING), None, "no topic to write to"),
+        (schema(value=LONG), "t", "column value is bigint; binary or string is expected"),
+        (schema(value=STRING, topic=INT), None, "column topic is int; string is expected"),
+        (schema(value=STRING, partition=LONG), "t", "column partition is bigint; int is expected"),
+        (schema(value=STRING, headers=ArrayType(STRING)), "t", "column headers is array<string>"),
+        (schema(value=STRING, headers=headers(STRING, STRING)), "t", "column headers is array"),
     ],
 )
-def test_rows_that_can_be_no_records_are_refused(columns: str, topic: str | None, complaint: str) -> None:
+def test_rows_that_can_be_no_records_are_refused(columns: StructType, topic: str | None, complaint: str) -> None:
     options = parse_write_options(SERVERS | ({"topic": topic} if topic else {}))
     with pytest.raises(OptionError, match=complaint):
-        plan_rows(schema(columns), options)
+        plan_rows(columns, options)
 
 
 @uses_spark

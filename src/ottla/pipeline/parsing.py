@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from ottla.core.types import NO_TIMESTAMP_MS
 from ottla.pipeline.event_decoding import FUTURE, Death, EventDecoder
@@ -34,7 +34,9 @@ EVENTS: Final = tuple(field.name for field in (*ORIGIN, *ENVELOPE, *PAYLOAD, *BO
 WITHOUT_PHONES: Final = tuple(field.name for field in PARSED if field.name not in PHONE_FIELDS)
 
 SOURCE_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
-_TASKS_PER_CORE: Final = 2
+# A stream is sealed as soon as it has so many bytes: a worker and Spark hold one of them at a time.
+_SEALED_BYTES: Final = 8 << 20
+_SEALED: Final = StructType([StructField("stream", BinaryType(), nullable=False)])
 _HASH_BYTES: Final = 16
 _DEATH_COLUMNS: Final = frozenset(field.name for field in DEATH)
 _encode: Final = msgspec.json.Encoder().encode
@@ -65,9 +67,25 @@ def parse(
 
     Jobs whose rules look at numbers ask for `phone` and `invitee_phone` by name.
     """
+    wanted = _wanted(columns)
+    return frame.select(*SOURCE_COLUMNS).mapInArrow(Parser(rules, now_ms=now_ms, schema=wanted), wanted)
+
+
+def parse_to_driver(
+    frame: "DataFrame", rules: ParsingRules, *, now_ms: int, columns: Sequence[str] = WITHOUT_PHONES
+) -> pa.Table:
+    """The rows of `parse`, here. Spark carries them as sealed Arrow streams: it would make rows of its own of them,
+    and columns of those again, at several times the cost of parsing.
+    """
+    wanted = _wanted(columns)
+    sealed = frame.select(*SOURCE_COLUMNS).mapInArrow(Sealing(Parser(rules, now_ms=now_ms, schema=wanted)), _SEALED)
+    return opened(sealed.toArrow(), to_arrow_schema(wanted))
+
+
+def _wanted(columns: Sequence[str]) -> StructType:
     wanted = StructType([field for field in PARSED if field.name in set(columns)])
     assert len(wanted) == len(columns), f"of {columns}, only {wanted.names} are columns of PARSED"
-    return frame.select(*SOURCE_COLUMNS).mapInArrow(Parser(rules, now_ms=now_ms, schema=wanted), wanted)
+    return wanted
 
 
 class Parser:
@@ -159,6 +177,39 @@ class Parser:
         return f"event_time {event_time_ms} lies {event_time_ms - written_ms} ms after the record was written"
 
 
+class Sealing:
+    """What a parser gives as Arrow streams, each of them one value of a binary column."""
+
+    def __init__(self, parser: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> None:
+        self._parser = parser
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        sink: pa.BufferOutputStream | None = None
+        for parsed in self._parser(batches):
+            if sink is None:
+                sink = pa.BufferOutputStream()
+                writer = pa.ipc.new_stream(sink, parsed.schema)
+            writer.write_batch(parsed)
+            if sink.tell() >= _SEALED_BYTES:
+                writer.close()
+                yield _sealed(sink.getvalue())
+                sink = None
+        if sink is not None:
+            writer.close()
+            yield _sealed(sink.getvalue())
+
+
+def opened(sealed: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in sealed streams."""
+    tables = [pa.ipc.open_stream(stream.as_buffer()).read_all() for stream in sealed.column(0)]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _sealed(stream: pa.Buffer) -> pa.RecordBatch:
+    offsets = pa.py_buffer(np.array([0, stream.size], dtype=np.int32))
+    return pa.RecordBatch.from_arrays([pa.Array.from_buffers(pa.binary(), 1, [None, offsets, stream])], ["stream"])
+
+
 class _Topics:
     """The decoders of a worker's task, and the hashing that they share."""
 
@@ -208,7 +259,7 @@ class _Columns:
         if name == "event_type":
             return pa.repeat(pa.scalar(self._event_type, type_), len(self._events))
         if name == "body_hash":
-            return pa.array(self._body_hashes, type_)
+            return self._body_hashes.cast(type_)
         if name == "extra":
             return pa.nulls(len(self._events), type_) if self._extras is None else pa.array(self._extras, type_)
         if name in self._phones:
@@ -221,14 +272,20 @@ class _Columns:
         return pa.array(list(map(attrgetter(name), self._events)), type_)
 
     @cached_property
-    def _body_hashes(self) -> list[str]:
+    def _body_hashes(self) -> pa.Array:
         encode, hash_ = _encode, blake2b
         if self._extras is None:
-            return [hash_(encode(event), digest_size=_HASH_BYTES).hexdigest() for event in self._events]
-        return [
-            hash_(encode(event) + (extra or "").encode(), digest_size=_HASH_BYTES).hexdigest()
-            for event, extra in zip(self._events, self._extras, strict=True)
-        ]
+            digests = [hash_(encode(event), digest_size=_HASH_BYTES).digest() for event in self._events]
+        else:
+            digests = [
+                hash_(encode(event) + (extra or "").encode(), digest_size=_HASH_BYTES).digest()
+                for event, extra in zip(self._events, self._extras, strict=True)
+            ]
+        # All of one length: the array is made of one text, not of a string for each event.
+        digits = b"".join(digests).hex().encode()
+        offsets = np.arange(len(digests) + 1, dtype=np.int32) * (2 * _HASH_BYTES)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(digits)]
+        return pa.Array.from_buffers(pa.string(), len(digests), buffers)
 
 
 def _death_column(name: str, type_: pa.DataType, batch: pa.RecordBatch, deaths: dict[int, Death]) -> pa.Array:

@@ -8,8 +8,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from ottla.spark.data_loss import report_loss
 from ottla.spark.log_view import LogView
 from ottla.spark.options import ReadOptions
-from ottla.spark.planning import LogSlice, plan_slices
-from ottla.spark.reading import read_slice
+from ottla.spark.planning import LogSlice, pack_slices, plan_slices
+from ottla.spark.reading import read_slices
 
 
 class OttlaBatchReader(DataSourceReader):
@@ -21,11 +21,11 @@ class OttlaBatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         with LogView(self._options) as view:
             slices = plan_batch(view, self._options)
-        return [InputPartition(each) for each in slices]
+        return [InputPartition(pack) for pack in pack_slices(slices, at_most=self._options.max_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         # Spark makes up an empty partition where none was planned.
-        return iter(()) if partition.value is None else read_slice(self._options, partition.value)
+        return iter(()) if partition.value is None else read_slices(self._options, partition.value)
 
 
 def plan_batch(view: LogView, options: ReadOptions) -> list[LogSlice]:

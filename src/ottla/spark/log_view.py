@@ -68,7 +68,8 @@ class LogView:
         subscription = self._options.subscription
         if subscription.pattern is not None:
             pattern = re.compile(subscription.pattern)
-            names = [name for name in self._ask(self._admin.list_topics) if pattern.fullmatch(name)]
+            # Anywhere in the name, as Spark's own source has it.
+            names = [name for name in self._ask(self._admin.list_topics) if pattern.search(name)]
             names = [name for name in names if not name.startswith("__")]
         else:
             names = list(subscription.topics) or sorted({place.topic for place in subscription.places})

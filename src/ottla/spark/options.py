@@ -36,6 +36,7 @@ _READING: Final = (
     "failOnDataLoss",
     "includeHeaders",
     "minPartitions",
+    "maxPartitions",
     "maxRecordsPerPartition",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
@@ -109,6 +110,7 @@ class ReadOptions(NamedTuple):
     fails_on_data_loss: bool
     includes_headers: bool
     min_partitions: int | None
+    max_partitions: int | None
     max_records_per_partition: int | None
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
@@ -150,6 +152,7 @@ def parse_read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
         fails_on_data_loss=options.boolean("failOnDataLoss", default=True),
         includes_headers=options.boolean("includeHeaders", default=False),
         min_partitions=options.number("minPartitions"),
+        max_partitions=options.number("maxPartitions"),
         max_records_per_partition=options.number("maxRecordsPerPartition"),
         max_offsets_per_trigger=options.number("maxOffsetsPerTrigger"),
         min_offsets_per_trigger=options.number("minOffsetsPerTrigger"),
@@ -159,6 +162,9 @@ def parse_read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
     least, most = parsed.min_offsets_per_trigger, parsed.max_offsets_per_trigger
     if least is not None and most is not None and least > most:
         options.refuse("minOffsetsPerTrigger", f"it is above maxOffsetsPerTrigger={most}")
+    fewest, largest = parsed.min_partitions, parsed.max_partitions
+    if fewest is not None and largest is not None and fewest > largest:
+        options.refuse("minPartitions", f"it is above maxPartitions={largest}")
     options.finish()
     return parsed
 

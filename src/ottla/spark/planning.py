@@ -1,5 +1,6 @@
 """Which offsets make up a batch, and how they are cut into Spark's partitions: pure functions, no cluster, no clock."""
 
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -81,6 +82,23 @@ def cut(whole: LogSlice, parts: int) -> list[LogSlice]:
     parts = max(1, min(parts, whole.offset_count))
     bounds = [whole.start + whole.offset_count * number // parts for number in range(parts + 1)]
     return [whole._replace(start=first, end=end) for first, end in pairwise(bounds)]
+
+
+def pack_slices(slices: Sequence[LogSlice], *, at_most: int | None = None) -> list[tuple[LogSlice, ...]]:
+    """What each task reads: one slice, or several where there would be more tasks than wanted.
+
+    A task costs the same whether it reads ten rows or a million. Loads are about even; slices stay whole, those of a
+    task are in order.
+    """
+    if at_most is None or len(slices) <= at_most:
+        return [(each,) for each in slices]
+    packs: list[list[LogSlice]] = [[] for _ in range(at_most)]
+    loads = [(0, number) for number in range(at_most)]
+    for each in sorted(slices, key=lambda each: (-each.offset_count, each.place, each.start)):
+        load, number = heapq.heappop(loads)
+        packs[number].append(each)
+        heapq.heappush(loads, (load + each.offset_count, number))
+    return [tuple(sorted(pack)) for pack in packs]
 
 
 def _parts_of(slices: Sequence[LogSlice], at_least: int) -> list[int]:

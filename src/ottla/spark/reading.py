@@ -5,7 +5,7 @@ A broker that goes away in the middle is waited for; what is gone for good is to
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ottla import Consumer
@@ -34,12 +34,13 @@ class ReadStalled(TimeoutError):
     """Nothing came for `kafkaConsumer.pollTimeoutMs`, though there was something to read."""
 
 
-def read_slice(options: ReadOptions, piece: LogSlice) -> Iterator[Any]:
-    """The records of a slice as `pyarrow.RecordBatch`es in Spark's schema."""
+def read_slices(options: ReadOptions, pieces: Iterable[LogSlice]) -> Iterator[Any]:
+    """The records of slices, one after the other, as `pyarrow.RecordBatch`es in Spark's schema."""
     key = tuple(sorted(_settings(options).items()))
     consumer = _idle.pop(key, None) or Consumer(dict(key))
     try:
-        yield from _read(consumer, options, piece)
+        for piece in pieces:
+            yield from _read(consumer, options, piece)
         consumer.assign([])  # or it would go on to fetch what nobody reads
     except BaseException:
         consumer.close()

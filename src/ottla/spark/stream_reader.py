@@ -22,8 +22,8 @@ from ottla.spark.data_loss import report_loss
 from ottla.spark.log_view import LogView
 from ottla.spark.offsets import LATEST_OFFSET, BoundKind, Offsets, OffsetsJson, from_json, to_json
 from ottla.spark.options import ReadOptions
-from ottla.spark.planning import LogSlice, count_offsets, is_due, limit_offsets, plan_slices
-from ottla.spark.reading import read_slice
+from ottla.spark.planning import LogSlice, count_offsets, is_due, limit_offsets, pack_slices, plan_slices
+from ottla.spark.reading import read_slices
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -92,10 +92,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planned = plan_slices(
             slices, at_least=self._options.min_partitions, most_offsets=self._options.max_records_per_partition
         )
-        return [InputPartition(each) for each in planned]
+        return [InputPartition(pack) for pack in pack_slices(planned, at_most=self._options.max_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_slice(self._options, partition.value)
+        return read_slices(self._options, partition.value)
 
     def commit(self, end: OffsetsJson) -> None:
         """Spark keeps the offsets itself."""
