@@ -12,6 +12,7 @@ from rich.console import Console
 
 from bench import report
 from bench.admin_cases import Scrape, admin_cases
+from bench.cassandra_cases import cassandra_cases
 from bench.client_cases import client_cases
 from bench.group_cases import group_cases, own_group_cases, warm_up_groups
 from bench.loader import LoaderMissingError, compiled_loader
@@ -106,7 +107,7 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
     if OURS in names:
         own += [Scrape(work_dir, partitions=int(5000 * max(scale, 0.1)), scrapes=20), *own_cases(work_dir)]
         own += [] if no_loader else own_group_cases(options.seconds, scale)
-        own += pipeline_cases(work_dir, scale)
+        own += [*pipeline_cases(work_dir, scale), *cassandra_cases(work_dir, scale)]
 
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False)

@@ -13,7 +13,8 @@ from typing import Any
 
 from ottla.pipeline.running.runner import Runner, RunPlan
 from ottla.pipeline.settings import Settings
-from ottla.pipeline.stores.embedded.store import EmbeddedStore
+from ottla.pipeline.stores.opening import open_store
+from ottla.pipeline.stores.port import Store
 from ottla.spark import spark_session
 
 
@@ -32,10 +33,14 @@ def run_once(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     runner = Runner(
         plan,
         Settings(),
-        open_store=lambda: EmbeddedStore(folder / "store"),
+        open_store=lambda: _store(job.get("cassandra"), folder),
         tell=said.append,
         show=lambda progress: None,
     )
+    # Tables are made once in a store's life, and take Cassandra seconds.
+    store = _store(job.get("cassandra"), folder)
+    store.initialise()
+    store.close()
     started = time.perf_counter()
     if not runner.run(lambda: spark):
         raise SystemExit("\n".join(said))
@@ -43,10 +48,17 @@ def run_once(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {"seconds": seconds, "read": {each.job: each.rows_read for each in runner.progress}}
 
 
+def _store(cassandra: str | None, folder: Path) -> Store:
+    """Embedded, or on this node of Cassandra in a keyspace with the folder's name."""
+    if cassandra is None:
+        return open_store("embedded", path=folder / "store")
+    return open_store("cassandra", cassandra=f"{cassandra}/{folder.name}")
+
+
 def main() -> None:
     job = json.loads(sys.argv[1])
     with tempfile.TemporaryDirectory(dir=job["work_dir"]) as folder:
-        run_once(job, Path(folder) / "warm-up")
+        run_once(job, Path(folder) / "warm_up")
         print(json.dumps(run_once(job, Path(folder) / "measured")))
 
 

@@ -51,6 +51,15 @@ saved_caches_directory: {folder}/saved_caches
 hints_directory: {folder}/hints
 cdc_raw_directory: {folder}/cdc_raw
 """
+# Without settings of its own it logs every detail, which costs more than many a request.
+_LOGGING = """\
+<configuration>
+  <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{HH:mm:ss.SSS} %level %logger{0} - %msg%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="out"/></root>
+</configuration>
+"""
 # Native protocol version 4, OPTIONS with no body; the answer is SUPPORTED.
 _OPTIONS_FRAME = bytes([0x04, 0x00, 0x00, 0x00, 0x05, 0x00, 0x00, 0x00, 0x00])
 _SUPPORTED = 0x06
@@ -65,11 +74,13 @@ class CassandraPeer(BrokerProcess):
     def __init__(self, data_dir: Path) -> None:
         super().__init__(data_dir)
         self._yaml_path = data_dir.parent / f"{data_dir.name}.yaml"
+        self._logging_path = data_dir.parent / f"{data_dir.name}.logback.xml"
 
     def prepare(self) -> None:
         super().prepare()
         text = _YAML.format(port=self.port, storage_port=free_port(), folder=self.data_dir)
         self._yaml_path.write_text(text)
+        self._logging_path.write_text(_LOGGING)
 
     def command(self) -> Sequence[str]:
         jars = fetched_jars("cassandra", CASSANDRA_VERSION, _POM)
@@ -78,6 +89,7 @@ class CassandraPeer(BrokerProcess):
             *_JVM_OPTIONS,
             *(f"--add-exports={package}=ALL-UNNAMED" for package in _EXPORTS.split()),
             *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS.split()),
+            f"-Dlogback.configurationFile={self._logging_path}",
             f"-Dcassandra.config=file://{self._yaml_path}",
             f"-Dcassandra.storagedir={self.data_dir}",
             *("-cp", f"{jars}/*", "org.apache.cassandra.service.CassandraDaemon"),

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from interop.broker_process import BrokerProcess
+from interop.cassandra_peer import CassandraPeer
 from interop.kafka_jars import PeerMissingError, jars_dir, java_command
 from interop.kafka_peer import KafkaPeer
 from interop.ottla_broker import OttlaBroker
@@ -31,6 +32,18 @@ def kafka_tools() -> None:
         jars_dir()
     except PeerMissingError as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def cassandra(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CassandraPeer]:
+    """One for all: who uses it has a keyspace of its own."""
+    peer = CassandraPeer(tmp_path_factory.mktemp("cassandra") / "data")
+    try:
+        peer.start()
+    except PeerMissingError as missing:
+        pytest.skip(str(missing))
+    yield peer
+    peer.stop()
 
 
 def new_broker(data_dir: Path, *, overrides: Mapping[str, str] | None = None) -> BrokerProcess:

@@ -8,7 +8,6 @@ import pytest
 
 from interop.broker_process import free_port
 from interop.cassandra_peer import CassandraPeer
-from interop.maven_jars import PeerMissingError
 from ottla.pipeline.stores.cassandra import schema
 from ottla.pipeline.stores.cassandra.connecting import Connection, parse_address
 from ottla.pipeline.stores.cassandra.store import CassandraStore
@@ -34,17 +33,6 @@ from tests.spark_session import uses_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture(scope="session")
-def cassandra(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CassandraPeer]:
-    peer = CassandraPeer(tmp_path_factory.mktemp("cassandra") / "data")
-    try:
-        peer.start()
-    except PeerMissingError as missing:
-        pytest.skip(str(missing))
-    yield peer
-    peer.stop()
 
 
 @pytest.fixture(scope="session")

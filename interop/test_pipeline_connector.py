@@ -30,23 +30,24 @@ def test_jobs_run_on_the_official_connector(
         pytest.skip(str(missing))
     pipeline = Pipeline(broker.address, tmp_path)
     # One topic is missing at first.
-    pipeline.make_topics(*(name for name in TOPIC_NAMES if name != "ml_task_log"), partitions=4)
+    pipeline.make_topics(*(name for name in TOPIC_NAMES if name != "ml_task_log"))
     events = noisy_events(seed=9)
     pipeline.send(event for event in events if event.topic != "ml_task_log")
-    _run(broker, tmp_path)
-    pipeline.make_topics("ml_task_log", partitions=4)
+    _run(broker, tmp_path)  # all jobs
+    # By now there are topics of dead letters, whose names have those of the topics in them.
+    pipeline.make_topics("ml_task_log")
     pipeline.send(event for event in events if event.topic == "ml_task_log")
-    _run(broker, tmp_path)
+    _run(broker, tmp_path, "--jobs", "collect,income_and_tasks")
     expected = expected_of(pipeline.records(*TOPIC_NAMES))
     check_tables(pipeline, expected)
     balances = {row["account_id"]: row["balance"] for row in pipeline.rows("balance")}
     assert balances == expected_balances(expected.logs)
 
 
-def _run(broker: BrokerProcess, folder: Path) -> None:
+def _run(broker: BrokerProcess, folder: Path, *jobs: str) -> None:
     config = folder / "pipeline.toml"
     config.write_text(toml())
-    driver = DriverProcess(broker.address, folder, "--config", str(config), "--connector", "kafka", "--once")
+    driver = DriverProcess(broker.address, folder, *jobs, "--config", str(config), "--connector", "kafka", "--once")
     try:
         assert driver.wait() == 0, driver.log
     finally:
