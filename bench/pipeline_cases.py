@@ -99,7 +99,7 @@ class DaysCollected:
 
 
 def _collect_and_book(store: "EmbeddedStore", events: "pa.Table", batch: "Batch") -> None:
-    from ottla.pipeline.postings import entries_of, steps_of
+    from ottla.pipeline.ledger.postings import entries_of, steps_of
 
     store.append_arrow(events, batch)
     store.post_arrow(entries_of(events), steps_of(events), batch)
@@ -109,8 +109,8 @@ def _credits(day: int, *, first: int, count: int) -> "pa.Table":
     """Credit events with all that collecting and booking look at."""
     import pyarrow as pa
 
-    from ottla.pipeline.ledger_rules import CREDIT, entry_id
-    from ottla.pipeline.parsing import EVENTS
+    from ottla.pipeline.events.parsing import EVENTS
+    from ottla.pipeline.ledger.ledger_rules import CREDIT, entry_id
     from ottla.pipeline.topics import CREDIT as CREDIT_TOPIC
 
     ids = [f"{day:04d}-{number:012d}" for number in range(first, first + count)]

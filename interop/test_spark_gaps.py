@@ -15,7 +15,7 @@ from ottla.spark.batch_reader import plan_batch
 from ottla.spark.log_view import LogView
 from ottla.spark.options import ReadOptions, Use, parse_read_options
 from ottla.spark.planning import LogSlice
-from ottla.spark.reading import read_slice
+from ottla.spark.reading import read_slices
 from tests.processes import eventually
 
 
@@ -33,7 +33,7 @@ def create(peer: KafkaPeer, topic: str, **config: str) -> None:
 
 
 def read(options: ReadOptions, piece: LogSlice) -> list[int]:
-    return [offset for batch in read_slice(options, piece) for offset in batch.column("offset").to_pylist()]
+    return [offset for batch in read_slices(options, [piece]) for offset in batch.column("offset").to_pylist()]
 
 
 def read_options(peer: KafkaPeer, topic: str, **client: str) -> ReadOptions:

@@ -5,15 +5,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from ottla.pipeline.ledger_rules import CREDIT, entry_id
-from ottla.pipeline.parsing import EVENTS
+from ottla.pipeline.events.parsing import EVENTS
+from ottla.pipeline.ledger.ledger_rules import CREDIT, entry_id
 from ottla.pipeline.stores.embedded.store import EmbeddedStore
 from ottla.pipeline.stores.port import Batch
-from ottla.pipeline.table_view import arrow_schema
 from ottla.pipeline.tables import LEDGER, TASK_STEP
 from ottla.pipeline.topics import CREDIT as CREDIT_TOPIC
 from ottla.pipeline.topics import TASK as TASK_TOPIC
 from ottla.pipeline.topics import Topic
+from ottla.pipeline.viewing.table_view import arrow_schema
 
 DAY_MS = 86_400_000
 FIRST_MS = 20_332 * DAY_MS  # 2025-09-01

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from ottla.pipeline.ledger_rules import TASK_REWARD, reward_entry_id
+from ottla.pipeline.ledger.ledger_rules import TASK_REWARD, reward_entry_id
 from ottla.pipeline.stores.port import Appended, Batch, Condition, Difference, Posted
-from ottla.pipeline.table_view import arrow_schema
 from ottla.pipeline.tables import TABLES, TABLES_WITH_DAYS
+from ottla.pipeline.viewing.table_view import arrow_schema
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 _BATCH_ROWS = 3  # small, so that every reader meets several batches

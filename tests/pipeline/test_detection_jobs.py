@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ottla.pipeline.detection.alerts import ALERT_TOPIC
+from ottla.pipeline.detection.phone_region import PhoneRegions
+from ottla.pipeline.events.phone_hashing import phone_hasher
 from ottla.pipeline.jobs.known import JOBS
-from ottla.pipeline.phone_hashing import phone_hasher
-from ottla.pipeline.phone_region import PhoneRegions
 from ottla.pipeline.scoring.offline import OfflineAlerts, OfflineDetectors
 from ottla.pipeline.settings import DEVELOPMENT_HASH_KEY
 from ottla.pipeline.topics import LOGIN, VERIFY

@@ -13,25 +13,25 @@ import pyarrow.dataset as ds
 import pytest
 
 from ottla import Admin, NewTopic, Producer, TopicPartition
-from ottla.pipeline.export_files import DayRange
+from ottla.pipeline.events.parsing import ParsingRules
+from ottla.pipeline.export.export_files import DayRange
+from ottla.pipeline.export.topic_bounds import find_bounds
 from ottla.pipeline.jobs.export import ExportPlan, export
-from ottla.pipeline.parsing import ParsingRules
-from ottla.pipeline.reconcile import reconcile
-from ottla.pipeline.redrive import Choice, redrive
+from ottla.pipeline.ledger.reconcile import reconcile
+from ottla.pipeline.letters.redrive import Choice, redrive
 from ottla.pipeline.replay import Replay
 from ottla.pipeline.running.progress import JobProgress
 from ottla.pipeline.running.runner import Runner, RunPlan
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.stores.embedded.store import EmbeddedStore
 from ottla.pipeline.stores.port import Store
-from ottla.pipeline.table_view import whole
 from ottla.pipeline.tables import BALANCE, LOG_TABLES, TASK_PROGRESS
-from ottla.pipeline.topic_bounds import find_bounds
 from ottla.pipeline.topics import BY_NAME, CREDIT, LOGIN, TASK, TOPIC_NAMES
 from ottla.pipeline.traffic.events import Event, encode_value
 from ottla.pipeline.traffic.generator import Settings as TrafficSettings
 from ottla.pipeline.traffic.generator import Traffic
 from ottla.pipeline.traffic.noise import NoiseRates, with_noise
+from ottla.pipeline.viewing.table_view import whole
 from tests.processes import BrokerProcess
 from tests.spark_session import SPARK_MARKS
 

@@ -5,9 +5,9 @@ from typing import Any
 import pyarrow as pa
 
 from ottla.pipeline.detection.intake import LIFE_TOPICS, LOOKED_AT_TOPICS, lives_of
+from ottla.pipeline.events.parsing import ParsingRules
 from ottla.pipeline.jobs.life_reduction import LifeReduction, taken_apart
 from ottla.pipeline.jobs.phone_region import NewestNumbers, newest
-from ottla.pipeline.parsing import ParsingRules
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.topics import EXPOSURE, LOGIN, VERIFY
 from ottla.pipeline.traffic.events import Event, encode_value

@@ -18,12 +18,12 @@ from ottla.cli.lazy_group import LazyGroup
 from ottla.clients.addresses import parse_bootstrap
 from ottla.clients.admin import Admin
 from ottla.clients.errors import ClientError
-from ottla.pipeline.sending import EventSender, ensure_topics
 from ottla.pipeline.topics import DEFAULT_PARTITIONS
 from ottla.pipeline.traffic.events import Event, json_line
 from ottla.pipeline.traffic.generator import DEFAULT_START_MS, Settings, Traffic
 from ottla.pipeline.traffic.noise import NoiseRates, with_noise
 from ottla.pipeline.traffic.scenarios import Hardness
+from ottla.pipeline.traffic.sending import EventSender, ensure_topics
 from ottla.records.compression import NAMES
 
 _SHOW_EVERY = 2_000

@@ -21,7 +21,7 @@ def explain(word: str, store: str, store_path: Path | None, cassandra: str | Non
     """
     choice = store_choice(store, store_path, cassandra)
     with extras_installed():
-        from ottla.pipeline.explaining import explain as explained
+        from ottla.pipeline.viewing.explaining import explain as explained
     with opened_store(choice) as opened:
         found = explained(opened, word)
     if not found:

@@ -79,13 +79,13 @@ def export(
     with extras_installed():
         from pyspark.errors import PySparkException
 
-        from ottla.pipeline.export_files import DayRange
-        from ottla.pipeline.export_state import WORK_FOLDER, ExportMismatch
+        from ottla.pipeline.events.parsing import ParsingRules
+        from ottla.pipeline.export.export_files import DayRange
+        from ottla.pipeline.export.export_state import WORK_FOLDER, ExportMismatch
+        from ottla.pipeline.export.topic_bounds import BadBound, find_bounds
         from ottla.pipeline.jobs.export import ExportPlan, left_to_read
         from ottla.pipeline.jobs.export import export as write_files
-        from ottla.pipeline.parsing import ParsingRules
         from ottla.pipeline.running.failures import describe_failure
-        from ottla.pipeline.topic_bounds import BadBound, find_bounds
     settings = loaded_settings(config)
     try:
         with open_admin(bootstrap) as admin:

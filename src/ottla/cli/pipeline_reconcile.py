@@ -11,7 +11,7 @@ from ottla.cli.output import print_json, print_table, say
 from ottla.cli.pipeline_options import extras_installed, opened_store, store_choice, store_options
 
 if TYPE_CHECKING:
-    from ottla.pipeline.reconcile import Report
+    from ottla.pipeline.ledger.reconcile import Report
 
 
 @click.command("reconcile")
@@ -25,7 +25,7 @@ def reconcile(store: str, store_path: Path | None, cassandra: str | None, as_jso
     """
     choice = store_choice(store, store_path, cassandra)
     with extras_installed():
-        from ottla.pipeline.reconcile import reconcile as prove
+        from ottla.pipeline.ledger.reconcile import reconcile as prove
     with opened_store(choice) as opened:
         report = prove(opened)
     if as_json:
@@ -47,7 +47,7 @@ def _document(report: "Report") -> dict[str, Any]:
 
 
 def _print(report: "Report") -> None:
-    from ottla.pipeline.reconcile import KINDS
+    from ottla.pipeline.ledger.reconcile import KINDS
 
     if report.findings:
         rows = [

@@ -13,7 +13,7 @@ from ottla.cli.pipeline_run import checked_bootstrap
 from ottla.pipeline.topics import TOPIC_NAMES
 
 if TYPE_CHECKING:
-    from ottla.pipeline.redrive import Summary
+    from ottla.pipeline.letters.redrive import Summary
 
 _SUFFIX: Final = ".dlq"
 
@@ -64,10 +64,10 @@ def redrive(
     """Send dead letters back to their topics, each once, with the key, value and headers that they had."""
     wanted = chosen_topics(topics)
     with extras_installed():
-        from ottla.pipeline.event_decoding import ERROR_CLASSES
-        from ottla.pipeline.redrive import Choice, RedriveFailed
-        from ottla.pipeline.redrive import redrive as send_back
-        from ottla.pipeline.redrive_progress import TooManyRanges
+        from ottla.pipeline.events.event_decoding import ERROR_CLASSES
+        from ottla.pipeline.letters.redrive import Choice, RedriveFailed
+        from ottla.pipeline.letters.redrive import redrive as send_back
+        from ottla.pipeline.letters.redrive_progress import TooManyRanges
     chosen = None if classes is None else frozenset(name.strip() for name in classes.split(","))
     for name in sorted(chosen or ()):
         if name not in ERROR_CLASSES:

@@ -56,7 +56,7 @@ def region(
 
 def _of_phone(phone: str, language: str, config: Path | None) -> dict[str, Any]:
     with extras_installed():
-        from ottla.pipeline.phone_region import PhoneRegions
+        from ottla.pipeline.detection.phone_region import PhoneRegions
     calling_code = loaded_settings(config).get_text("phones.calling_code")
     return PhoneRegions(calling_code=calling_code, language=language).place_of(phone)._asdict()
 

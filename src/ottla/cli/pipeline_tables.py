@@ -24,7 +24,7 @@ from ottla.pipeline.tables import LATE_EVENT, SERVING_TABLES, TABLES, TEXT, Tabl
 
 if TYPE_CHECKING:
     from ottla.pipeline.stores.port import Store
-    from ottla.pipeline.table_view import Order
+    from ottla.pipeline.viewing.table_view import Order
 
 _DEFAULT_LIMIT: Final = 50
 
@@ -64,8 +64,8 @@ def show(
         return
     declared = _table_named(table)
     with extras_installed():
-        from ottla.pipeline.conditions import BadCondition, column_of, parse_conditions
-        from ottla.pipeline.table_view import view
+        from ottla.pipeline.viewing.conditions import BadCondition, column_of, parse_conditions
+        from ottla.pipeline.viewing.table_view import view
     try:
         where = parse_conditions(declared, conditions)
         shown = [column_of(declared, name.strip()) for name in columns.split(",")] if columns else []
@@ -93,7 +93,7 @@ def late(store: str, store_path: Path | None, cassandra: str | None, as_json: bo
     """Sum up the events that came late, by topic; `ottla pipeline show late_event` lists them."""
     choice = store_choice(store, store_path, cassandra)
     with extras_installed():
-        from ottla.pipeline.table_view import whole
+        from ottla.pipeline.viewing.table_view import whole
     with opened_store(choice) as opened:
         rows = whole(opened, LATE_EVENT, ["topic", "behind_ms"])
     summed = rows.group_by("topic").aggregate([("behind_ms", "count"), ("behind_ms", "max"), ("behind_ms", "mean")])
@@ -176,8 +176,8 @@ def _table_named(name: str) -> Table:
 
 
 def _order(table: Table, text: str | None) -> "list[Order]":
-    from ottla.pipeline.conditions import BadCondition, column_of
-    from ottla.pipeline.table_view import Order
+    from ottla.pipeline.viewing.conditions import BadCondition, column_of
+    from ottla.pipeline.viewing.table_view import Order
 
     order = []
     for item in text.split(",") if text else ():

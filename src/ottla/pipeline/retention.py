@@ -15,8 +15,8 @@ from ottla.pipeline.detection.facts import DAY_MS
 from ottla.pipeline.detection.thresholds import load_thresholds
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.stores.port import Batch, Condition, Store, StoreError
-from ottla.pipeline.table_view import arrow_schema, whole
 from ottla.pipeline.tables import LOGIN_FACT, PIPELINE_METRIC
+from ottla.pipeline.viewing.table_view import arrow_schema, whole
 
 _JOB: Final = "retention"
 _KEPT_FROM: Final = "kept_from_ms"

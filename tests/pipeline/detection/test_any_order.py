@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ottla.pipeline.detection.facts import Region
 from ottla.pipeline.detection.in_memory import MemoryStore
+from ottla.pipeline.detection.phone_region import PhoneRegions
 from ottla.pipeline.detection.thresholds import Thresholds, default_thresholds
-from ottla.pipeline.phone_region import PhoneRegions
 from ottla.pipeline.scoring.offline import OfflineDetectors
 from ottla.pipeline.topics import EXPOSURE, INVITE, LEFT_SLIDE, LOGIN, TASK
 from ottla.pipeline.traffic.events import Event

@@ -23,7 +23,7 @@ from ottla.pipeline.traffic.generator import DEFAULT_START_MS, Traffic
 from ottla.pipeline.traffic.generator import Settings as TrafficSettings
 from ottla.pipeline.traffic.noise import NoiseRates, with_noise
 from ottla.pipeline.traffic.scenarios import Hardness
-from tests.pipeline.event_reference import judge
+from tests.pipeline.events.event_reference import judge
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,7 +5,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from ottla.pipeline.ledger_rules import reward_entry_id
+from ottla.pipeline.ledger.ledger_rules import reward_entry_id
 from ottla.pipeline.stores.arrow_rows import schema_of
 from ottla.pipeline.stores.port import Appended, Condition, Origin, Posted, Store
 from ottla.pipeline.tables import LATE_EVENT, TABLES, USER_REGION

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ottla.pipeline.ledger_rules import CREDIT, entry_id
+from ottla.pipeline.ledger.ledger_rules import CREDIT, entry_id
 from ottla.pipeline.stores.arrow_rows import schema_of
 from ottla.pipeline.stores.port import Batch, Condition, Store
 from ottla.pipeline.tables import LEDGER, LOG_TABLES, TABLES, TASK_STEP

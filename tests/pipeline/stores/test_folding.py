@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.pipeline.ledger_rules import reward_entry_id
+from ottla.pipeline.ledger.ledger_rules import reward_entry_id
 from ottla.pipeline.stores.folding import Progress, Reward, Step, fold_steps
 
 some_steps = st.lists(

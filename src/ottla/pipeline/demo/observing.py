@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from ottla.clients.admin import Admin
 from ottla.pipeline.detection.alerts import DeviceAlert
 from ottla.pipeline.stores.opening import open_store
-from ottla.pipeline.table_view import whole
 from ottla.pipeline.tables import BALANCE, DEVICE_ALERT, INVITE_ALERT, Table
+from ottla.pipeline.viewing.table_view import whole
 
 
 class SeenAlert(NamedTuple):

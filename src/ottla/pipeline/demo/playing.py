@@ -26,9 +26,9 @@ from ottla.pipeline.demo.observing import Books, Observer
 from ottla.pipeline.demo.summary import print_next, print_problems, print_summary
 from ottla.pipeline.demo.verdict import judge, write_score
 from ottla.pipeline.jobs.known import JOBS
-from ottla.pipeline.sending import EventSender, ensure_topics
 from ottla.pipeline.topics import DEFAULT_PARTITIONS
 from ottla.pipeline.traffic.events import Event
+from ottla.pipeline.traffic.sending import EventSender, ensure_topics
 
 INTERRUPTED: Final = 130
 _INTERRUPTED_WORDS: Final = "interrupted"

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from ottla.pipeline.demo.job_process import JobFigures
 from ottla.pipeline.demo.observing import Observer
 from ottla.pipeline.jobs.known import JOBS
-from ottla.pipeline.reconcile import KINDS, Report, reconcile
+from ottla.pipeline.ledger.reconcile import KINDS, Report, reconcile
 from ottla.pipeline.scoring.score import Score, score_alerts
-from ottla.pipeline.table_view import whole
 from ottla.pipeline.tables import BALANCE, DEAD_EVENT_COUNT, DEVICE_ALERT, INVITE_ALERT, LOG_TABLES
 from ottla.pipeline.topics import TOPICS
+from ottla.pipeline.viewing.table_view import whole
 
 # Far below what the detectors reach on traffic of this kind: less means that something is broken.
 PRECISION_MIN: Final = 0.8

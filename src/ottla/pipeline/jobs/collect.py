@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import functions as sf
 
-from ottla.pipeline.dead_letters import DeadLetterOffice, conflicting_rows
-from ottla.pipeline.event_decoding import CONFLICT
+from ottla.pipeline.events.event_decoding import CONFLICT
+from ottla.pipeline.events.lateness import LOOKED_AT, find_late
+from ottla.pipeline.events.parsing import EVENTS, ParsingRules, parse, parse_to_driver
 from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext, Place
-from ottla.pipeline.lateness import LOOKED_AT, find_late
-from ottla.pipeline.parsing import EVENTS, ParsingRules, parse, parse_to_driver
+from ottla.pipeline.letters.dead_letters import DeadLetterOffice, conflicting_rows
 from ottla.pipeline.stores.port import Origin
 from ottla.pipeline.tables import DEAD_EVENT_COUNT, LATE_EVENT
 from ottla.pipeline.topics import TOPIC_NAMES

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from ottla.pipeline.detection.device_step import device_step
 from ottla.pipeline.detection.intake import LOGIN_COLUMNS, logins_of
 from ottla.pipeline.detection.thresholds import load_thresholds
+from ottla.pipeline.events.parsing import ParsingRules, parse
 from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext
 from ottla.pipeline.jobs.verdicts import Verdicts, figures_of
-from ottla.pipeline.parsing import ParsingRules, parse
 from ottla.pipeline.tables import DEVICE_ALERT
 from ottla.pipeline.topics import LOGIN
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ottla.pipeline.export_files import TOLD, DayRange, ExportTask
-from ottla.pipeline.export_state import ExportState, Move
-from ottla.pipeline.parsing import SOURCE_COLUMNS, ParsingRules
+from ottla.pipeline.events.parsing import SOURCE_COLUMNS, ParsingRules
+from ottla.pipeline.export.export_files import TOLD, DayRange, ExportTask
+from ottla.pipeline.export.export_state import ExportState, Move
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,9 +5,9 @@ Bad events are left out: they are the dead letters of `collect`.
 
 from typing import TYPE_CHECKING, Final
 
+from ottla.pipeline.events.parsing import ParsingRules, parse
 from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext
-from ottla.pipeline.parsing import ParsingRules, parse
-from ottla.pipeline.postings import LOOKED_AT, entries_of, postings, steps_of
+from ottla.pipeline.ledger.postings import LOOKED_AT, entries_of, postings, steps_of
 from ottla.pipeline.topics import CREDIT, TASK
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from ottla.pipeline.detection.facts import InviteBatch, Region
 from ottla.pipeline.detection.intake import LOOKED_AT_TOPICS, Intake
 from ottla.pipeline.detection.invite_step import invite_step, stored_clock
 from ottla.pipeline.detection.outcome import Outcome
+from ottla.pipeline.detection.phone_region import PhoneRegions
 from ottla.pipeline.detection.private_numbers import number_hider
 from ottla.pipeline.detection.thresholds import load_thresholds
+from ottla.pipeline.events.parsing import SOURCE_COLUMNS, ParsingRules
+from ottla.pipeline.events.phone_hashing import plain_number
 from ottla.pipeline.jobs.life_reduction import REDUCED, LifeReduction, taken_apart
 from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext
 from ottla.pipeline.jobs.verdicts import Verdicts, figures_of
-from ottla.pipeline.parsing import SOURCE_COLUMNS, ParsingRules
-from ottla.pipeline.phone_hashing import plain_number
-from ottla.pipeline.phone_region import PhoneRegions
 from ottla.pipeline.stores.port import Batch
 from ottla.pipeline.tables import INVITE_ALERT
 

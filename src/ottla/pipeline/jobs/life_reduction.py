@@ -12,8 +12,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ottla.pipeline.detection.intake import LIFE_COLUMNS, LIFE_SCHEMA, LIFE_TOPICS, PERSON_COLUMNS, first_moments
-from ottla.pipeline.frames import PARSED
-from ottla.pipeline.parsing import Parser, ParsingRules
+from ottla.pipeline.events.frames import PARSED
+from ottla.pipeline.events.parsing import Parser, ParsingRules
 
 # Rows of three kinds: a person's event; a moment of use (account and time, no topic); and how much of a topic a task
 # has read, with the largest event time of it (no event id).

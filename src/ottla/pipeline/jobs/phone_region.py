@@ -13,10 +13,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ottla.pipeline.detection.fact_reading import rows_of
 from ottla.pipeline.detection.outcome import arrow_rows
-from ottla.pipeline.frames import PARSED
+from ottla.pipeline.detection.phone_region import UNKNOWN_COUNTRY, PhoneRegions
+from ottla.pipeline.events.frames import PARSED
+from ottla.pipeline.events.parsing import SOURCE_COLUMNS, Parser, ParsingRules
 from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext
-from ottla.pipeline.parsing import SOURCE_COLUMNS, Parser, ParsingRules
-from ottla.pipeline.phone_region import UNKNOWN_COUNTRY, PhoneRegions
 from ottla.pipeline.tables import USER_REGION
 from ottla.pipeline.topics import LOGIN, VERIFY
 

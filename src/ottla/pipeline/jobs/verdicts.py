@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ottla.pipeline.alert_office import AlertOffice
+from ottla.pipeline.detection.alert_office import AlertOffice
 from ottla.pipeline.detection.alerts import alert_message, withdrawal_message
 from ottla.pipeline.detection.outcome import Outcome
 from ottla.pipeline.jobs.port import JobContext

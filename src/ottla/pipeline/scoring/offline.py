@@ -24,10 +24,10 @@ from ottla.pipeline.detection.intake import (
 from ottla.pipeline.detection.invite_fraud import RegionOfNetwork
 from ottla.pipeline.detection.invite_step import invite_step, stored_clock
 from ottla.pipeline.detection.outcome import Outcome
+from ottla.pipeline.detection.phone_region import PhoneRegions
 from ottla.pipeline.detection.private_numbers import number_hider
 from ottla.pipeline.detection.thresholds import Thresholds, default_thresholds
-from ottla.pipeline.phone_hashing import plain_number
-from ottla.pipeline.phone_region import PhoneRegions
+from ottla.pipeline.events.phone_hashing import plain_number
 from ottla.pipeline.tables import DEVICE_ALERT, INVITE_ALERT, Table
 from ottla.pipeline.topics import LOGIN
 

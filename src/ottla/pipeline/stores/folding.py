@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.pipeline.ledger_rules import reward_entry_id
+from ottla.pipeline.ledger.ledger_rules import reward_entry_id
 
 
 class Step(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import pyarrow as pa
 from cassandra.query import UNSET_VALUE
 
-from ottla.pipeline.ledger_rules import TASK_REWARD as REWARD_RULE
+from ottla.pipeline.ledger.ledger_rules import TASK_REWARD as REWARD_RULE
 from ottla.pipeline.stores.arrow_rows import DAY_MS, in_schema, rows_of, schema_of
 from ottla.pipeline.stores.cassandra.connecting import Address, Connection, worker_connection
 from ottla.pipeline.stores.cassandra.schema import BALANCE_DAY, insert_statement

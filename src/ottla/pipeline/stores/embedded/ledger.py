@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.pipeline.ledger_rules import TASK_REWARD as REWARD_RULE
+from ottla.pipeline.ledger.ledger_rules import TASK_REWARD as REWARD_RULE
 from ottla.pipeline.stores.arrow_rows import DAY_MS, in_schema, rows_of, schema_of
 from ottla.pipeline.stores.embedded.serving import Serving, mark, marked
 from ottla.pipeline.stores.folding import Reward, Step, fold_steps, paid_columns

@@ -10,14 +10,14 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.pipeline.ledger_rules import CREDIT, TASK_REWARD, entry_id, reward_entry_id
+from ottla.pipeline.ledger.ledger_rules import CREDIT, TASK_REWARD, entry_id, reward_entry_id
 from ottla.pipeline.retention import kept_from_ms
 from ottla.pipeline.row_difference import RowDifference, row_difference
 from ottla.pipeline.stores.port import Store
-from ottla.pipeline.table_view import whole
 from ottla.pipeline.tables import BALANCE, LEDGER, LOG_TABLES, TASK_PROGRESS
 from ottla.pipeline.topics import CREDIT as CREDIT_TOPIC
 from ottla.pipeline.topics import TASK as TASK_TOPIC
+from ottla.pipeline.viewing.table_view import whole
 
 NAMED_OF_A_KIND: Final = 20
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from ottla.pipeline.frames import PARSED
-from ottla.pipeline.ledger_rules import CREDIT, entry_id, reward_entry_id
-from ottla.pipeline.postings import LOOKED_AT, entries_of, postings, steps_of
+from ottla.pipeline.events.frames import PARSED
+from ottla.pipeline.ledger.ledger_rules import CREDIT, entry_id, reward_entry_id
+from ottla.pipeline.ledger.postings import LOOKED_AT, entries_of, postings, steps_of
 from ottla.pipeline.topics import CREDIT as CREDIT_TOPIC
 from ottla.pipeline.topics import TASK as TASK_TOPIC
 from tests.spark_session import SPARK_MARKS

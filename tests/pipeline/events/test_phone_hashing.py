@@ -5,7 +5,7 @@ import hmac
 
 import pytest
 
-from ottla.pipeline.phone_hashing import phone_hasher, plain_number
+from ottla.pipeline.events.phone_hashing import phone_hasher, plain_number
 
 
 @pytest.mark.parametrize(

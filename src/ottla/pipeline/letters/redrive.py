@@ -16,7 +16,7 @@ from ottla.clients.consumer.values import ConsumerRecord
 from ottla.clients.errors import ClientError
 from ottla.clients.producer.producer import Producer
 from ottla.core.types import TopicPartition
-from ottla.pipeline.dead_letters import (
+from ottla.pipeline.letters.dead_letters import (
     ERROR_CLASS,
     ERROR_REASON,
     ORIGIN_OFFSET,
@@ -24,9 +24,9 @@ from ottla.pipeline.dead_letters import (
     ORIGIN_TOPIC,
     dead_letter_topic,
 )
-from ottla.pipeline.origin_headers import OriginHeaders, Wanted
-from ottla.pipeline.range_reading import read_range
-from ottla.pipeline.redrive_marks import Marks
+from ottla.pipeline.letters.origin_headers import OriginHeaders, Wanted
+from ottla.pipeline.letters.range_reading import read_range
+from ottla.pipeline.letters.redrive_marks import Marks
 
 _TOGETHER: Final = 500
 _REASONS_SHOWN: Final = 3

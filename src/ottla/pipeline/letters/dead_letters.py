@@ -14,7 +14,7 @@ from ottla.clients.admin import Admin
 from ottla.clients.errors import OperationFailed
 from ottla.clients.topics import NewTopic
 from ottla.core.errors import ErrorCode
-from ottla.pipeline.event_decoding import CONFLICT
+from ottla.pipeline.events.event_decoding import CONFLICT
 from ottla.pipeline.stores.port import Origin
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 from ottla.clients.consumer.consumer import Consumer
 from ottla.clients.consumer.values import OffsetAndMetadata
 from ottla.core.types import TopicPartition
-from ottla.pipeline.redrive_progress import Progress, group_of
+from ottla.pipeline.letters.redrive_progress import Progress, group_of
 
 
 class Marks:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ottla.pipeline.ledger_rules import CREDIT, entry_id, reward_entry_id
-from ottla.pipeline.reconcile import Report, reconcile
+from ottla.pipeline.ledger.ledger_rules import CREDIT, entry_id, reward_entry_id
+from ottla.pipeline.ledger.reconcile import Report, reconcile
 from ottla.pipeline.retention import expire, plan_expiry
 from ottla.pipeline.stores.port import Batch
 from tests.pipeline.fake_store import FakeStore, Row

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.pipeline.export_files import DayRange
-from ottla.pipeline.export_state import ExportMismatch, ExportState, Move
+from ottla.pipeline.export.export_files import DayRange
+from ottla.pipeline.export.export_state import ExportMismatch, ExportState, Move
 from ottla.pipeline.jobs.export import ExportPlan, Range, left_to_read, rounds
 
 SHAPE = {"layout": "day"}

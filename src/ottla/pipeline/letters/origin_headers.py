@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from ottla.clients.consumer.consumer import Consumer
 from ottla.core.types import TopicPartition
-from ottla.pipeline.range_reading import read_range
+from ottla.pipeline.letters.range_reading import read_range
 
 Headers = list[tuple[str, bytes | None]]
 

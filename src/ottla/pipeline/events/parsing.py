@@ -18,10 +18,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from ottla.core.types import NO_TIMESTAMP_MS
-from ottla.pipeline.event_decoding import FUTURE, Death, EventDecoder
-from ottla.pipeline.event_types import PHONE_FIELDS
-from ottla.pipeline.frames import BODY, DEATH, ENVELOPE, ORIGIN, PARSED, PAYLOAD
-from ottla.pipeline.phone_hashing import phone_hasher
+from ottla.pipeline.events.event_decoding import FUTURE, Death, EventDecoder
+from ottla.pipeline.events.event_types import PHONE_FIELDS
+from ottla.pipeline.events.frames import BODY, DEATH, ENVELOPE, ORIGIN, PARSED, PAYLOAD
+from ottla.pipeline.events.phone_hashing import phone_hasher
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.topics import INVITE
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.pipeline.lateness import find_late
+from ottla.pipeline.events.lateness import find_late
 
 ALLOWED_MS = 10
 

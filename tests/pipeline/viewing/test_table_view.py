@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.pipeline.conditions import BadCondition, parse_conditions
 from ottla.pipeline.row_difference import row_difference
 from ottla.pipeline.stores.port import Condition
-from ottla.pipeline.table_view import Order, arrow_schema, view
 from ottla.pipeline.tables import BALANCE, INVITE_ALERT, LEDGER
+from ottla.pipeline.viewing.conditions import BadCondition, parse_conditions
+from ottla.pipeline.viewing.table_view import Order, arrow_schema, view
 from tests.pipeline.fake_store import FakeStore
 
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from ottla.cli.main import main
-from ottla.pipeline.explaining import explain
 from ottla.pipeline.scoring.offline import OfflineAlerts, OfflineDetectors
 from ottla.pipeline.stores.embedded.store import EmbeddedStore
 from ottla.pipeline.stores.port import Batch
 from ottla.pipeline.traffic.generator import Settings, generate
+from ottla.pipeline.viewing.explaining import explain
 from tests.pipeline.detection.store_tables import StoreTables
 
 

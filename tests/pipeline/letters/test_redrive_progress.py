@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.pipeline.redrive_progress import Progress, TooManyRanges
+from ottla.pipeline.letters.redrive_progress import Progress, TooManyRanges
 
 
 def test_letters_from_the_beginning_move_the_offset() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ottla.pipeline.event_types import (
+from ottla.pipeline.events.event_types import (
     INTEGER_FIELDS,
     LONG_MAX,
     LONG_MIN,

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from ottla.pipeline.frames import PARSED
-from ottla.pipeline.parsing import Parser, ParsingRules
-from ottla.pipeline.table_view import arrow_schema
+from ottla.pipeline.events.frames import PARSED
+from ottla.pipeline.events.parsing import Parser, ParsingRules
 from ottla.pipeline.tables import LOG_TABLES
 from ottla.pipeline.topics import BY_NAME
+from ottla.pipeline.viewing.table_view import arrow_schema
 
 _ROW_GROUP_ROWS: Final = 128 * 1024
 _COMPRESSION: Final = "zstd"

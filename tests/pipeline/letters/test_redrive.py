@@ -6,9 +6,9 @@ from typing import NamedTuple
 import pytest
 
 from ottla import Admin, Consumer, NewTopic, Producer, TopicPartition
-from ottla.pipeline.origin_headers import stretches
-from ottla.pipeline.redrive import Choice, Summary, redrive
-from ottla.pipeline.redrive_progress import group_of
+from ottla.pipeline.letters.origin_headers import stretches
+from ottla.pipeline.letters.redrive import Choice, Summary, redrive
+from ottla.pipeline.letters.redrive_progress import group_of
 from tests.processes import BrokerProcess
 
 pytestmark = pytest.mark.process

@@ -6,7 +6,7 @@ import phonenumbers
 import pyarrow as pa
 import pytest
 
-from ottla.pipeline.phone_region import UNKNOWN_PLACE, NumberPlace, PhoneRegions
+from ottla.pipeline.detection.phone_region import UNKNOWN_PLACE, NumberPlace, PhoneRegions
 from ottla.pipeline.traffic.regions import CITIES, FOREIGN_RANGES, NUMBERS_PER_PREFIX, mobile_number
 
 

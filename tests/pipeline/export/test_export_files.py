@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ottla.columns.schema import RECORD_SCHEMA
-from ottla.pipeline.export_files import DayRange, ExportTask, export_schema
-from ottla.pipeline.parsing import ParsingRules
+from ottla.pipeline.events.parsing import ParsingRules
+from ottla.pipeline.export.export_files import DayRange, ExportTask, export_schema
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.topics import LOGIN
 

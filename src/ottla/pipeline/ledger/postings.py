@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.functions import col, concat, lit, sha2, substring, when
 
-from ottla.pipeline.ledger_rules import CREDIT, ENTRY_ID_DIGITS, SEPARATOR
+from ottla.pipeline.ledger.ledger_rules import CREDIT, ENTRY_ID_DIGITS, SEPARATOR
 from ottla.pipeline.tables import LEDGER, TASK_STEP
 from ottla.pipeline.topics import CREDIT as CREDIT_TOPIC
 from ottla.pipeline.topics import TASK as TASK_TOPIC

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 
-from ottla.pipeline.frames import PARSED
-from ottla.pipeline.parsing import EVENTS, WITHOUT_PHONES, Parser, ParsingRules, Sealing, opened
+from ottla.pipeline.events.frames import PARSED
+from ottla.pipeline.events.parsing import EVENTS, WITHOUT_PHONES, Parser, ParsingRules, Sealing, opened
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.tables import LOG_TABLES
 from ottla.pipeline.topics import BY_NAME, TOPIC_NAMES
@@ -19,7 +19,7 @@ from ottla.pipeline.traffic.generator import Settings as TrafficSettings
 from ottla.pipeline.traffic.generator import Traffic
 from ottla.pipeline.traffic.noise import BAD_KINDS, broken
 from ottla.pipeline.traffic.scenarios import Hardness
-from tests.pipeline.event_reference import DAY_MS, judge, phone_hash
+from tests.pipeline.events.event_reference import DAY_MS, judge, phone_hash
 
 NOW_MS = 1_760_000_000_000
 SAMPLES: dict[str, Any] = {

@@ -11,7 +11,7 @@ import phonenumbers
 import pyarrow as pa
 from phonenumbers import geocoder
 
-from ottla.pipeline.phone_hashing import plain_number
+from ottla.pipeline.events.phone_hashing import plain_number
 
 UNKNOWN_COUNTRY: Final = "ZZ"
 # The longest prefix of the tables: calling code and seven digits for China.

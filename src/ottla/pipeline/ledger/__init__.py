@@ -1,0 +1,1 @@
+"""What users earn: entries, tasks, and the proof that the balances follow from them."""

@@ -1,0 +1,1 @@
+"""Dead letters: bad events on their way out, and back after the fix."""

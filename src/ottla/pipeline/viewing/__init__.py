@@ -1,0 +1,1 @@
+"""Tables for people: rows by condition, and the story behind a verdict."""
