@@ -259,7 +259,8 @@ def test_a_paused_broker_is_there_but_silent(broker: OttlaBroker) -> None:
     broker.pause()
     sender.send(topic, "a")
     assert sender._producer.flush(0.1) == 1
-    with pytest.raises(WaitTimedOut, match=r"could not be described: .*not reached within 200 ms"):
+    # Which of two clocks of 200 ms ends it, that of the connection or that of the request, is a matter of chance.
+    with pytest.raises(WaitTimedOut, match=r"could not be described: .*not reached"):
         broker.wait_for_group("any", timeout_ms=1)
     broker.resume()
     assert sender.flush() == 0

@@ -135,6 +135,7 @@ class _ClientSide(asyncio.Protocol):
         self._upstream_port = upstream_port
         self._client: asyncio.Transport | None = None
         self._broker: asyncio.Transport | None = None
+        self._came_early = b""  # some Pythons (3.11.2) read from a transport that was paused when it was made
         self._is_broker_slow = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -148,6 +149,9 @@ class _ClientSide(asyncio.Protocol):
         self.connecting = self._loop.create_task(self._connect())
 
     def data_received(self, data: bytes) -> None:
+        if self._broker is None:
+            self._came_early += data
+            return
         self.relay.take_from_client(data)
         self._read_or_wait()
 
@@ -174,10 +178,13 @@ class _ClientSide(asyncio.Protocol):
     def broker_connected(self, transport: asyncio.Transport) -> None:
         self._broker = transport
         self._board.connections.add(self.relay)
-        if self._client is not None and not self._client.is_closing():
-            self._client.resume_reading()
-        else:
+        if self._client is None or self._client.is_closing():
             transport.close()
+            return
+        if self._came_early:
+            self.relay.take_from_client(self._came_early)
+            self._came_early = b""
+        self._client.resume_reading()
 
     def broker_sent(self, data: bytes) -> None:
         self.relay.take_from_broker(data)
