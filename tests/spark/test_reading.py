@@ -170,18 +170,24 @@ def test_batches_are_planned_by_offsets_and_times(ottla_broker: OttlaBroker) -> 
 
 
 def test_subscriptions_by_pattern_and_by_partition(ottla_broker: OttlaBroker) -> None:
-    for name in ("read_a", "read_b", "other"):
+    # Names that no other test's topic holds: a pattern is found anywhere in a name, and the broker is shared.
+    for name in ("patterned_a", "patterned_b", "apart"):
         ottla_broker.create_topic(name, partitions=2)
         ottla_broker.produce(name, ["v"], partition=1)
 
-    assert planned(read_options(ottla_broker, subscribePattern="read_.")) == {"read_a-1": (0, 1), "read_b-1": (0, 1)}
-    assert planned(read_options(ottla_broker, subscribePattern="d_b")) == {"read_b-1": (0, 1)}, "as Spark's own source"
-    assert planned(read_options(ottla_broker, subscribePattern="^read$")) == {}
-    assert planned(read_options(ottla_broker, assign='{"other": [1]}')) == {"other-1": (0, 1)}
-    with pytest.raises(NothingToRead, match="assign other-1, other-7: other-7 doesn't exist"):
-        planned(read_options(ottla_broker, assign='{"other": [1, 7]}'))
-    with pytest.raises(NothingToRead, match=r"subscribe read_a, nope: nope doesn't exist at .*create it"):
-        planned(read_options(ottla_broker, subscribe="read_a,nope"))
+    assert planned(read_options(ottla_broker, subscribePattern="patterned_.")) == {
+        "patterned_a-1": (0, 1),
+        "patterned_b-1": (0, 1),
+    }
+    assert planned(read_options(ottla_broker, subscribePattern="rned_b")) == {"patterned_b-1": (0, 1)}, (
+        "as Spark's own source"
+    )
+    assert planned(read_options(ottla_broker, subscribePattern="^patterned$")) == {}
+    assert planned(read_options(ottla_broker, assign='{"apart": [1]}')) == {"apart-1": (0, 1)}
+    with pytest.raises(NothingToRead, match="assign apart-1, apart-7: apart-7 doesn't exist"):
+        planned(read_options(ottla_broker, assign='{"apart": [1, 7]}'))
+    with pytest.raises(NothingToRead, match=r"subscribe patterned_a, nope: nope doesn't exist at .*create it"):
+        planned(read_options(ottla_broker, subscribe="patterned_a,nope"))
 
 
 def test_a_cluster_that_is_not_reached_is_named_in_time(ottla_broker: OttlaBroker) -> None:
