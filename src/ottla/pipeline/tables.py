@@ -218,3 +218,17 @@ SERVING_TABLES: Final = {
 TABLES: Final = {**LOG_TABLES, **SERVING_TABLES}
 # Rows of these are by the UTC day of their events, and can be dropped so.
 TABLES_WITH_DAYS: Final = {**LOG_TABLES, LOGIN_FACT.name: LOGIN_FACT}
+
+
+def table_named(table: str) -> Table:
+    """ValueError with the tables that there are, for a name that none of them has."""
+    if table not in TABLES:
+        raise ValueError(f"there is no table {table}; there are {', '.join(TABLES)}")
+    return TABLES[table]
+
+
+def table_with_days(table: str) -> Table:
+    """As `table_named`, for tables of which whole days can be dropped."""
+    if table not in TABLES_WITH_DAYS:
+        raise ValueError(f"{table} is no table with days; these are {', '.join(TABLES_WITH_DAYS)}")
+    return TABLES_WITH_DAYS[table]

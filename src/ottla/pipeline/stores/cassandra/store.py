@@ -24,7 +24,7 @@ from ottla.pipeline.stores.cassandra.reading import days_of, lookup, scan
 from ottla.pipeline.stores.cassandra.working import InDriver, InExecutors, Scatter, WriteEvents, run_in_executors
 from ottla.pipeline.stores.comparing import compare_stores
 from ottla.pipeline.stores.port import Appended, Batch, Condition, Difference, Posted, Store, StoreError
-from ottla.pipeline.tables import LOG_TABLES, TABLES, TABLES_WITH_DAYS, Table
+from ottla.pipeline.tables import LOG_TABLES, TABLES, table_named, table_with_days
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,7 +81,7 @@ class CassandraStore:
         return self._post(scatter, entries, steps, batch)
 
     def upsert(self, table: str, rows: pa.Table, batch: Batch) -> None:
-        declared = _declared(table)
+        declared = table_named(table)
         if table in LOG_TABLES:
             raise ValueError(f"{table} is a log table: its rows come by append_events")
         with self._lock:
@@ -91,7 +91,7 @@ class CassandraStore:
             self._connection.write_all(statement, ((*row, timestamp_us) for row in values))
 
     def delete(self, table: str, keys: Iterable[tuple[Any, ...]], batch: Batch) -> None:
-        declared = _declared(table)
+        declared = table_named(table)
         if table in LOG_TABLES:
             raise ValueError(f"{table} is a log table: its rows go by day, with expire")
         conditions = " AND ".join(f'"{name}" = ?' for name in declared.key)
@@ -125,25 +125,25 @@ class CassandraStore:
     def scan(
         self, table: str, *, columns: Sequence[str] | None = None, where: Sequence[Condition] = ()
     ) -> Iterator[pa.RecordBatch]:
-        declared = _declared(table)
+        declared = table_named(table)
         names = conditions.checked_columns(declared, columns)
         checked = conditions.checked(declared, where)
         return scan(self._connection, self._keyspace, declared, columns=names, where=checked)
 
     def lookup(self, table: str, keys: Iterable[tuple[Any, ...]]) -> pa.Table:
-        return lookup(self._connection, self._keyspace, _declared(table), keys)
+        return lookup(self._connection, self._keyspace, table_named(table), keys)
 
     def tables(self) -> Sequence[str]:
         there = schema.tables_in(self._connection, self._keyspace)
         return [name for name in TABLES if name in there]
 
     def days(self, table: str) -> Sequence[str]:
-        return sorted({day for _, day in days_of(self._connection, self._keyspace, _table_with_days(table))})
+        return sorted({day for _, day in days_of(self._connection, self._keyspace, table_with_days(table))})
 
     def expire(self, table: str, *, before_day: str) -> int:
         """By deletion: events of a dropped day that come once more stay away, as their own times are older."""
         day_number(before_day)
-        declared = _table_with_days(table)
+        declared = table_with_days(table)
         with self._lock:
             old = [key for key in days_of(self._connection, self._keyspace, declared) if key[1] < before_day]
             self._connection.write_all(
@@ -268,15 +268,3 @@ def _scatter(connection: Connection, address: Address, rows: int) -> Scatter:
         if session is not None:
             return InExecutors(session, address)
     return InDriver(connection)
-
-
-def _declared(table: str) -> Table:
-    if table not in TABLES:
-        raise ValueError(f"there is no table {table}; there are {', '.join(TABLES)}")
-    return TABLES[table]
-
-
-def _table_with_days(table: str) -> Table:
-    if table not in TABLES_WITH_DAYS:
-        raise ValueError(f"{table} is no table with days; these are {', '.join(TABLES_WITH_DAYS)}")
-    return TABLES_WITH_DAYS[table]

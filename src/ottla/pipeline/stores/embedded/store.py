@@ -20,7 +20,7 @@ from ottla.pipeline.stores.embedded.files import Files
 from ottla.pipeline.stores.embedded.log_tables import LogTables
 from ottla.pipeline.stores.embedded.serving import Clock, Serving, wall_clock_ms
 from ottla.pipeline.stores.port import Appended, Batch, Condition, Difference, Posted, Store, StoreError
-from ottla.pipeline.tables import LOG_TABLES, TABLES, TABLES_WITH_DAYS, Table
+from ottla.pipeline.tables import LOG_TABLES, table_named, table_with_days
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,14 +65,14 @@ class EmbeddedStore:
             return ledger.post(self._serving, entries, steps, batch, now_ms=self._clock())
 
     def upsert(self, table: str, rows: pa.Table, batch: Batch) -> None:
-        declared = _declared(table)
+        declared = table_named(table)
         if table in LOG_TABLES:
             raise ValueError(f"{table} is a log table: its rows come by append_events")
         with self._writing():
             self._serving.upsert(declared, rows, batch)
 
     def delete(self, table: str, keys: Iterable[tuple[Any, ...]], batch: Batch) -> None:
-        declared = _declared(table)
+        declared = table_named(table)
         if table in LOG_TABLES:
             raise ValueError(f"{table} is a log table: its rows go by day, with expire")
         with self._writing():
@@ -89,7 +89,7 @@ class EmbeddedStore:
         self, table: str, *, columns: Sequence[str] | None = None, where: Sequence[Condition] = ()
     ) -> Iterator[pa.RecordBatch]:
         self._finish_swap()
-        declared = _declared(table)
+        declared = table_named(table)
         names = conditions.checked_columns(declared, columns)
         checked = conditions.checked(declared, where)
         if table in LOG_TABLES:
@@ -98,7 +98,7 @@ class EmbeddedStore:
 
     def lookup(self, table: str, keys: Iterable[tuple[Any, ...]]) -> pa.Table:
         self._finish_swap()
-        declared = _declared(table)
+        declared = table_named(table)
         if table not in LOG_TABLES:
             return self._serving.lookup(declared, keys)
         subjects: dict[str, list[str]] = {}
@@ -120,11 +120,11 @@ class EmbeddedStore:
 
     def days(self, table: str) -> Sequence[str]:
         self._finish_swap()
-        declared = _table_with_days(table)
+        declared = table_with_days(table)
         return self._serving.days(declared) if table not in LOG_TABLES else self._logs.days(table)
 
     def expire(self, table: str, *, before_day: str) -> int:
-        declared = _table_with_days(table)
+        declared = table_with_days(table)
         with self._writing():
             if table not in LOG_TABLES:
                 return self._serving.expire(declared, before_day=before_day)
@@ -166,15 +166,3 @@ class EmbeddedStore:
         with self._lock, self._files.locked(self.folder / _LOCK):
             swapping.finish_swap(self.folder, self._files)
             yield
-
-
-def _declared(table: str) -> Table:
-    if table not in TABLES:
-        raise ValueError(f"there is no table {table}; there are {', '.join(TABLES)}")
-    return TABLES[table]
-
-
-def _table_with_days(table: str) -> Table:
-    if table not in TABLES_WITH_DAYS:
-        raise ValueError(f"{table} is no table with days; these are {', '.join(TABLES_WITH_DAYS)}")
-    return TABLES_WITH_DAYS[table]
