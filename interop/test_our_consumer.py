@@ -1,6 +1,5 @@
 """Our consumer on Apache Kafka: the scenarios that it passes on our broker, and transactions, which only Kafka has."""
 
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -58,31 +57,6 @@ def test_committed_reads_pass_over_aborted_transactions(broker: Any, make_topic:
     with consumer_of(broker) as consumer:
         consumer.assign([place])
         assert len(read(consumer, 12)) == 12
-
-
-def test_a_static_member_keeps_its_partitions_over_a_restart(broker: Any, make_topic: Callable[..., str]) -> None:  # noqa: F811
-    topic, name = make_topic(2), group()
-    settings: dict[str, Any] = {"group_id": name, "group_instance_id": "one", "session_timeout_ms": 20_000}
-    with consumer_of(broker, group_id=name) as other:
-        other.subscribe([topic])
-        while len(other.assignment()) < 2:
-            other.poll(20)
-        first = consumer_of(broker, **settings)
-        first.subscribe([topic])
-        while not (len(first.assignment()) == len(other.assignment()) == 1):
-            first.poll(20)
-            other.poll(20)
-        had = first.assignment()
-        generation_id = other.group_metadata().generation_id
-        first.close()
-        with consumer_of(broker, **settings) as again:
-            again.subscribe([topic])
-            stop = threading.Event()
-            while again.assignment() != had:
-                again.poll(20)
-                other.poll(20)
-            stop.set()
-            assert other.group_metadata().generation_id == generation_id  # the group did not notice
 
 
 def test_kafka_s_tool_sees_our_member(broker: Any, make_topic: Callable[..., str]) -> None:  # noqa: F811

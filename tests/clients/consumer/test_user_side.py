@@ -143,6 +143,31 @@ def test_a_static_member_names_itself_and_does_not_leave() -> None:
         assert rig.network.of(api_key)[-1].message.group_instance_id == "one"
 
 
+def test_who_closes_when_a_rebalance_has_begun_leaves_without_joining_again() -> None:
+    rig = member(heartbeat_interval_ms=100)
+    rig.poll(1_000)
+    rig.fail_next(ApiKey.HEARTBEAT, ErrorCode.REBALANCE_IN_PROGRESS)
+    rig.network.advance(150)  # heard of, and waiting for a poll to give the partitions up
+    assert rig.core.group is not None
+    assert rig.core.group.phase is Phase.REVOKING
+    rig.run(rig.session.close(1_000))
+    assert len(rig.network.of(ApiKey.JOIN_GROUP)) == 1
+    assert len(rig.network.of(ApiKey.LEAVE_GROUP)) == 1
+
+
+def test_who_closes_while_it_joins_leaves_beside_the_join_that_is_held_up() -> None:
+    rig = member()
+    rig.poll(1_000)
+    rig.network.hold(ApiKey.JOIN_GROUP)
+    rig.fail_next(ApiKey.HEARTBEAT, ErrorCode.REBALANCE_IN_PROGRESS)
+    rig.poll(4_000)
+    assert len(rig.network.held(ApiKey.JOIN_GROUP)) == 1  # the others of the group don't poll
+    rig.run(rig.session.close(1_000))
+    (left,) = rig.network.of(ApiKey.LEAVE_GROUP)
+    assert left.message.members[0].member_id == "member-1"
+    assert left.broker_id != rig.network.of(ApiKey.JOIN_GROUP)[-1].broker_id
+
+
 def test_unsubscribing_leaves_and_another_subscription_may_follow() -> None:
     rig = member()
     rig.poll(1_000)

@@ -57,8 +57,12 @@ class Coordinator:
         *,
         timeout_ms: int | None = None,
         versions: tuple[int, int] | None = None,
+        is_beside: bool = False,
     ) -> None:
-        """On the coordinator's own connection; one that breaks makes the coordinator unknown."""
+        """On the coordinator's own connection; one that breaks makes the coordinator unknown.
+
+        `is_beside`: on the other one, past a join that waits: a broker answers the requests of a connection in order.
+        """
         broker_id = self.broker_id
         if broker_id is None:
             failure = ConnectionFailed(f"group {self.group_id}: its coordinator is not known")
@@ -71,7 +75,7 @@ class Coordinator:
                 self.lost()
             on_response(answer)
 
-        connection = coordinator_connection(broker_id)
+        connection = broker_id if is_beside else coordinator_connection(broker_id)
         self._network.request(connection, message, take, timeout_ms=timeout_ms, versions=versions)
 
     def _look(self) -> None:

@@ -191,13 +191,16 @@ class Group:
         """Be no member any more: the others get the partitions at once. A static member is expected back instead."""
         identity = self.identity
         is_told = bool(identity.member_id) and identity.instance_id is None and self._coordinator.broker_id is not None
+        is_held_up = self.phase in (Phase.JOINING, Phase.SYNCING)  # until the others have joined too
         self.phase = Phase.OUT
         self.events.clear()
         self._reset(keep_member_id=False)
         self._is_lost = False
         self._heartbeats.stop()
         if is_told:
-            self._coordinator.ask(leave_request(identity, reason), lambda _: on_left() if on_left else None)
+            self._coordinator.ask(
+                leave_request(identity, reason), lambda _: on_left() if on_left else None, is_beside=is_held_up
+            )
         elif on_left is not None:
             self._network.call_soon(on_left)
 

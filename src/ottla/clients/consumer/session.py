@@ -259,6 +259,8 @@ class Session:
         """Gives all up: automatic commit and listener first, then the group."""
         self._check()
         core = self.core
+        if core.group is not None:
+            core.group.is_wanted = False  # giving up the partitions is no step of a rebalance any more
         try:
             if core.subscription.is_of_group and core.subscription.states:
                 kind = EventKind.REVOKED

@@ -1,14 +1,20 @@
-"""What every judge sends, and a look into the files at how it was stored."""
+"""What every scenario sends, and a look into the files at how it was stored."""
 
 from collections import Counter
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from ottla.records.compression import NAMES
 from ottla.records.header import BatchHeader, iter_headers
-from tests.processes import BrokerProcess
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 SOME_TIME_MS = 1_700_000_000_000
+
+
+class Files(Protocol):
+    """A broker whose files lie on this machine; Apache Kafka's are named and written in the same way."""
+
+    def partition_dir(self, topic: str, partition: int) -> Path: ...
 
 
 class Message(NamedTuple):
@@ -16,14 +22,14 @@ class Message(NamedTuple):
 
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int = SOME_TIME_MS
 
 
 def all_kinds(count: int = 60) -> list[Message]:
     """Keys, values and headers that are there, empty and missing, in turns; sizes from nothing to some kilobytes.
 
-    Never both key and value missing: two of the three clients refuse to send that.
+    Never both key and value missing: not every client sends that.
     """
     messages = []
     for number in range(count):
@@ -40,14 +46,19 @@ def all_kinds(count: int = 60) -> list[Message]:
     return messages
 
 
-def stored_headers(broker: BrokerProcess, topic: str, partition: int = 0) -> list[BatchHeader]:
+def numbered(count: int, start: int = 0) -> list[Message]:
+    """Small ones that can be told apart."""
+    return [Message(None, b"%d" % number) for number in range(start, start + count)]
+
+
+def stored_headers(files: Files, topic: str, partition: int = 0) -> list[BatchHeader]:
     """The batches as they lie in the partition's segments."""
     headers: list[BatchHeader] = []
-    for path in sorted(broker.partition_dir(topic, partition).glob("*.log")):
+    for path in sorted(files.partition_dir(topic, partition).glob("*.log")):
         headers += [header for _, header in iter_headers(path.read_bytes())]
     return headers
 
 
-def stored_codecs(broker: BrokerProcess, topic: str, partition: int = 0) -> dict[str, int]:
+def stored_codecs(files: Files, topic: str, partition: int = 0) -> dict[str, int]:
     """How many batches are stored under each codec."""
-    return Counter(NAMES[header.compression] for header in stored_headers(broker, topic, partition))
+    return Counter(NAMES[header.compression] for header in stored_headers(files, topic, partition))
