@@ -4,7 +4,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.core.types import TopicPartition
-from ottla.spark.planning import LogSlice, count_offsets, cut, is_due, limit_offsets, pack_slices, plan_slices
+from ottla.spark.planning import (
+    OFFSETS_WORTH_A_TASK,
+    LogSlice,
+    count_offsets,
+    cut,
+    is_due,
+    limit_offsets,
+    pack_slices,
+    plan_slices,
+    tasks_worthwhile,
+)
 
 A, B, C = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
@@ -93,6 +103,16 @@ def test_a_task_reads_one_slice_unless_there_would_be_too_many_tasks() -> None:
     planned = [LogSlice("t", partition, 0, count) for partition, count in enumerate((10, 1000, 400, 590))]
     assert pack_slices(planned) == pack_slices(planned, at_most=4) == [(each,) for each in planned]
     assert pack_slices(planned, at_most=2) == [(planned[1],), (planned[0], planned[2], planned[3])]
+
+
+def test_a_small_batch_is_worth_one_task_and_a_large_one_as_many_as_are_allowed() -> None:
+    few = [LogSlice("t", partition, 0, 10) for partition in range(4)]
+    many = [LogSlice("t", 0, 0, OFFSETS_WORTH_A_TASK), LogSlice("t", 1, 0, 1)]
+
+    assert tasks_worthwhile(few, at_most=4) == tasks_worthwhile([], at_most=4) == 1
+    assert tasks_worthwhile(many, at_most=4) == 2
+    assert tasks_worthwhile(many, at_most=1) == 1
+    assert tasks_worthwhile(few, at_most=None) is None
 
 
 @given(slices, counts)

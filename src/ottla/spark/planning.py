@@ -3,10 +3,13 @@
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.core.types import Offset, TopicPartition
 from ottla.spark.offsets import Offsets
+
+# Fewer offsets than this take less time to read than a task of their own takes to start.
+OFFSETS_WORTH_A_TASK: Final = 5_000
 
 
 class LogSlice(NamedTuple):
@@ -99,6 +102,14 @@ def pack_slices(slices: Sequence[LogSlice], *, at_most: int | None = None) -> li
         packs[number].append(each)
         heapq.heappush(loads, (load + each.offset_count, number))
     return [tuple(sorted(pack)) for pack in packs]
+
+
+def tasks_worthwhile(slices: Sequence[LogSlice], *, at_most: int | None) -> int | None:
+    """How many tasks these slices are worth, where a bound of them is given: small batches have fewer."""
+    if at_most is None:
+        return None
+    offsets = sum(each.offset_count for each in slices)
+    return max(1, min(at_most, -(-offsets // OFFSETS_WORTH_A_TASK)))
 
 
 def _parts_of(slices: Sequence[LogSlice], at_least: int) -> list[int]:

@@ -5,13 +5,18 @@ A broker that goes away in the middle is waited for; what is gone for good is to
 """
 
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from struct import Struct
 from typing import Any, Final
 
 from ottla import Consumer
 from ottla.clients.consumer.errors import OffsetOutOfRange
 from ottla.clients.errors import ClientError
+from ottla.clients.fetched_batches import UnreadableRecords, WantedBatches
+from ottla.columns.decoding import ColumnDecoder
 from ottla.core.types import Offset
+from ottla.records.errors import CorruptBatch
 from ottla.spark.data_loss import report_loss
 from ottla.spark.log_view import ClusterNotReached, LogView, NothingToRead
 from ottla.spark.options import ReadOptions
@@ -25,6 +30,8 @@ _POLL_MS: Final = 1_000
 # Without progress for so long, the cluster is asked whether the topic is still the same.
 _SUSPICIOUS_MS = 2_000
 _STATS_TIMEOUT_MS: Final = 30_000
+
+_BASE_OFFSET: Final = Struct(">q")  # what a batch begins with
 
 # Between the tasks of a worker process, which runs one at a time: connections are worth keeping.
 _idle: dict[tuple[tuple[str, str], ...], Consumer] = {}
@@ -62,35 +69,48 @@ def _read(consumer: Consumer, options: ReadOptions, piece: LogSlice) -> Iterator
     place = piece.place
     position = piece.start
     consumer.assign([place])
-    consumer.seek(place, position)
+    consumer.seek(place, position, until=piece.end)
     watch = _Watch(options, piece)
     while position < piece.end:
         try:
-            batch = consumer.poll_arrow(_POLL_MS, with_headers=options.includes_headers)
+            fetched = consumer.poll_fetched(_POLL_MS)
             reached = consumer.position(place)
         except OffsetOutOfRange:
-            batch = None
+            fetched = None
             reached = _skip_lost(consumer, options, piece, position)
-            consumer.seek(place, reached)
+            consumer.seek(place, reached, until=piece.end)
         if reached == position:
             if not watch.is_worth_waiting(position):
                 return
             continue
         watch.moved()
         position = reached
-        if batch is not None:
-            batch = _before(batch, piece.end)
-            if batch.num_rows:
+        if fetched is not None:
+            batch = _decoded(fetched, consumer, options, end=piece.end)
+            if batch is not None:
                 yield to_spark(batch)
 
 
-def _before(batch: Any, end: Offset) -> Any:
-    """The rows before an offset; a fetch brings what lies behind it, too."""
-    count = batch.num_rows
-    offsets = batch.column(4)
-    if offsets[count - 1].as_py() < end:
-        return batch
-    return batch.slice(0, int(offsets.to_numpy().searchsorted(end)))
+def _decoded(fetched: WantedBatches, consumer: Consumer, options: ReadOptions, *, end: Offset) -> Any:
+    """The rows before an offset; None without any. A fetch brings what lies behind it, too: that is not looked at."""
+    starts = fetched.starts
+    count = bisect_left(starts, end, key=lambda start: _BASE_OFFSET.unpack_from(fetched.data, start)[0])
+    data = fetched.data if count == len(starts) else memoryview(fetched.data)[: starts[count]]
+    topic, partition = fetched.place
+    decoder = ColumnDecoder(with_headers=options.includes_headers)
+    try:
+        decoder.add_all(
+            data,
+            starts[:count],
+            topic=topic,
+            partition=partition,
+            from_offset=fetched.from_offset,
+            to_offset=end,
+            check_crc=consumer.config.get_bool("check.crcs"),
+        )
+    except CorruptBatch as damage:
+        raise UnreadableRecords(f"{fetched.place}: from offset {fetched.from_offset} on: {damage}") from damage
+    return decoder.finish() if decoder.count else None
 
 
 def _skip_lost(consumer: Consumer, options: ReadOptions, piece: LogSlice, position: Offset) -> Offset:

@@ -4,6 +4,7 @@ Owns the process's Spark gateway and its temporary folder. Knows nothing of topi
 """
 
 import atexit
+import logging
 import os
 import shutil
 import sys
@@ -23,6 +24,11 @@ from ottla.spark.worker_python import make_worker_python
 # All cores, and a task that fails is tried three times more: plain local[*] never tries again.
 LOCAL_MASTER: Final = "local[*,4]"
 LOOPBACK: Final = "127.0.0.1"
+# For queries whose work is done in Python, Java only carrying what they make: its second compiler, which pays off where
+# Java itself handles rows, then takes more CPU than all else that Java does.
+CARRYING_JAVA: Final = ("-XX:TieredStopAtLevel=1",)
+
+_log: Final = logging.getLogger(__name__)
 
 _LOG_SETTINGS: Final = """\
 rootLogger.level = {level}
@@ -41,6 +47,7 @@ def spark_session(
     *,
     extra_jars: Sequence[str | os.PathLike[str]] = (),
     driver_memory: str = "1g",
+    java_options: Sequence[str] = (),
     shuffle_partitions: int = 4,
     ui: bool = False,
     log_file: str | os.PathLike[str] | None = None,
@@ -70,6 +77,10 @@ def spark_session(
     conf.setMaster(master).setAppName(app_name)
     _prepare_environment(folder, is_local=_is_loopback(master))
     chosen = _start_settings(folder, log_path, log_level=log_level, ui=ui, is_local=_is_loopback(master))
+    chosen["spark.driver.extraJavaOptions"] += "".join(f" {option}" for option in java_options)
+    if master.startswith("local"):
+        # What tasks give goes from thread to thread: no way round by blocks that are fetched over a socket.
+        chosen["spark.task.maxDirectResultSize"] = "64m"
     chosen |= _runtime_settings(shuffle_partitions)
     chosen["spark.driver.memory"] = driver_memory
     if jars:
@@ -135,7 +146,19 @@ def _start(conf: SparkConf, log_path: Path) -> SparkSession:
         raise RuntimeError(
             f"Spark doesn't start at {conf.get('spark.master')}: {problem}; its log: {log_path}"
         ) from problem
+    _keep_quiet(context)
     return SparkSession(context)
+
+
+def _keep_quiet(context: SparkContext) -> None:
+    """Pyspark's server of accumulators prints a traceback past any logger when Java goes; others tell that in words."""
+
+    def handle_error(request: object, client_address: object) -> None:
+        _log.info("a connection of Spark's was lost", exc_info=True)
+
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = handle_error
 
 
 def _check_jars(running: SparkSession, jars: Sequence[str]) -> None:

@@ -22,7 +22,15 @@ from ottla.spark.data_loss import report_loss
 from ottla.spark.log_view import LogView
 from ottla.spark.offsets import LATEST_OFFSET, BoundKind, Offsets, OffsetsJson, from_json, to_json
 from ottla.spark.options import ReadOptions
-from ottla.spark.planning import LogSlice, count_offsets, is_due, limit_offsets, pack_slices, plan_slices
+from ottla.spark.planning import (
+    LogSlice,
+    count_offsets,
+    is_due,
+    limit_offsets,
+    pack_slices,
+    plan_slices,
+    tasks_worthwhile,
+)
 from ottla.spark.reading import read_slices
 
 
@@ -92,7 +100,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planned = plan_slices(
             slices, at_least=self._options.min_partitions, most_offsets=self._options.max_records_per_partition
         )
-        return [InputPartition(pack) for pack in pack_slices(planned, at_most=self._options.max_partitions)]
+        at_most = tasks_worthwhile(planned, at_most=self._options.max_partitions)
+        return [InputPartition(pack) for pack in pack_slices(planned, at_most=at_most)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_slices(self._options, partition.value)

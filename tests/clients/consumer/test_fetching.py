@@ -139,6 +139,31 @@ def test_the_next_fetch_leaves_with_the_last_records_and_not_with_the_poll_after
     assert [sent.message.topics[0].partitions[0].fetch_offset for sent in rig.network.of(ApiKey.FETCH)] == [0, 1]
 
 
+def test_up_to_an_offset_no_more_is_asked_for_than_leads_there() -> None:
+    rig = Rig(max_poll_records=100)
+    sizes = []
+
+    def fetch(sent: Sent) -> FetchResponse:
+        """Ten records at a time, whatever was asked for."""
+        (asked,) = sent.message.topics[0].partitions
+        sizes.append((asked.fetch_offset, asked.partition_max_bytes))
+        records = [(0, None, b"x" * 20_000, ())] * 10
+        return answer(bytes(build_batch(records, base_offset=asked.fetch_offset)))
+
+    rig.network.serve(ApiKey.FETCH, fetch)
+    rig.session.assign([PLACE])
+    rig.core.seek(PLACE, OffsetAndMetadata(5), until=31)
+    assert len(rig.values()) == 30
+    assert rig.values(1_000) == []
+    (first, first_bytes), (second, second_bytes), (third, third_bytes) = sizes
+    assert (first, second, third) == (5, 15, 25)
+    assert first_bytes == 1 << 20  # nothing is known of the topic yet
+    assert 16 * 20_000 < second_bytes < 20 * 20_000
+    assert 6 * 20_000 < third_bytes < 9 * 20_000
+    rig.core.seek(PLACE, OffsetAndMetadata(40))
+    assert rig.poll(100)[0].offset == 40  # without an end again
+
+
 def test_what_was_fetched_before_a_seek_is_dropped() -> None:
     rig = Rig(max_poll_records=1)
     rig.put(PLACE, b"a", b"b", b"c", b"d")

@@ -185,9 +185,10 @@ class Consumer:
 
     # From where.
 
-    def seek(self, place: TopicPartition, offset: Offset | OffsetAndMetadata) -> None:
+    def seek(self, place: TopicPartition, offset: Offset | OffsetAndMetadata, *, until: Offset | None = None) -> None:
+        """With `until`, no more is asked for than leads up to that offset."""
         with self._sole_use():
-            self._core.seek(TopicPartition(*place), checked_offset(offset))
+            self._core.seek(TopicPartition(*place), checked_offset(offset), until=until)
 
     def seek_to_beginning(self, *places: TopicPartition) -> None:
         with self._sole_use():

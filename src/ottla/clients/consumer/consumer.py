@@ -206,9 +206,11 @@ class Consumer:
 
     # From where.
 
-    def seek(self, place: TopicPartition, offset: Offset | OffsetAndMetadata) -> None:
-        """Poll goes on from there."""
-        self._lane(lambda: self._core.seek(types.TopicPartition(*place), checked_offset(offset)))
+    def seek(self, place: TopicPartition, offset: Offset | OffsetAndMetadata, *, until: Offset | None = None) -> None:
+        """Poll goes on from there. With `until`, no more is asked for than leads up to that offset; what an answer
+        brings beyond it is handed out all the same.
+        """
+        self._lane(lambda: self._core.seek(types.TopicPartition(*place), checked_offset(offset), until=until))
 
     def seek_to_beginning(self, *places: TopicPartition) -> None:
         """All that are assigned unless some are given; found when poll or `position` needs it."""

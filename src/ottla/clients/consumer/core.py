@@ -201,8 +201,8 @@ class ConsumerCore:
         else:
             self._network.call_soon(on_done)
 
-    def seek(self, place: TopicPartition, offset: OffsetAndMetadata) -> None:
-        self.subscription.state_of(place).seek(offset.offset, offset.leader_epoch)
+    def seek(self, place: TopicPartition, offset: OffsetAndMetadata, *, until: Offset | None = None) -> None:
+        self.subscription.state_of(place).seek(offset.offset, offset.leader_epoch, until=until)
         self.fetch()
 
     def seek_by(self, places: Iterable[TopicPartition], strategy: ResetStrategy) -> None:

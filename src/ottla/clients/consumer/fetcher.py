@@ -47,6 +47,13 @@ _STALE: Final = frozenset(
 )
 
 
+# For partitions that are read up to an offset: what is asked for where a topic's records are of unknown size, and how
+# much more than they seem to need. What is asked for in vain costs more than asking once more.
+_UNKNOWN_BYTES: Final = 1 << 20
+_MARGIN: Final = 1.1
+_SPARE_BYTES: Final = 32 << 10
+
+
 class FetchSettings(NamedTuple):
     """The config keys of fetching."""
 
@@ -94,6 +101,7 @@ class Fetcher:
         self._on_reset = on_reset  # a partition needs a new position
         self._sessions: dict[BrokerId, FetchSession] = {}
         self._busy: set[BrokerId] = set()
+        self._offset_bytes: dict[str, float] = {}  # how much room an offset of a topic took last
         self._turn = 0
         self._is_closed = False
         self._is_retry_planned = False
@@ -167,7 +175,7 @@ class Fetcher:
                 state.fetch_offset,
                 -1,
                 -1,
-                self._settings.partition_max_bytes,
+                self._bytes_wanted(state),
             )
         session = self._sessions.setdefault(broker_id, FetchSession())
         self._busy.add(broker_id)
@@ -178,6 +186,16 @@ class Fetcher:
                 self._take(broker_id, session, asked, version, frame)
 
         self._request(broker_id, session.build(wanted), on_frame)
+
+    def _bytes_wanted(self, state: PartitionState) -> int:
+        """Up to an offset no more than is needed to get there, as far as earlier answers tell."""
+        most = self._settings.partition_max_bytes
+        if state.until is None:
+            return most
+        offset_bytes = self._offset_bytes.get(state.place.topic)
+        if offset_bytes is None:
+            return min(most, _UNKNOWN_BYTES)
+        return min(most, int(offset_bytes * (state.until - state.fetch_offset) * _MARGIN) + _SPARE_BYTES)
 
     def _request(
         self,
@@ -274,6 +292,8 @@ class Fetcher:
         if wanted.next_offset == state.fetch_offset:
             self._put_error(state, RecordTooLarge(state.place, state.fetch_offset, self._settings.partition_max_bytes))
             return True
+        if state.until is not None:
+            self._offset_bytes[state.place.topic] = wanted.size_bytes / (wanted.next_offset - state.fetch_offset)
         state.fetch_offset = wanted.next_offset
         state.fetched_bytes += wanted.size_bytes
         self._shelf.ready.append(FetchedPartition(state, wanted, size_bytes=wanted.size_bytes))

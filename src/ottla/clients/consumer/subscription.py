@@ -54,6 +54,7 @@ class PartitionState:
         "reset",
         "retry_at_ms",
         "seek_count",
+        "until",
     )
 
     def __init__(self, place: TopicPartition) -> None:
@@ -63,6 +64,7 @@ class PartitionState:
         self.checked_epoch: LeaderEpoch = NO_LEADER_EPOCH  # of the leader under which the position is known to be sound
         self.is_checking = False  # a request that finds out whether it is, is under way
         self.fetch_offset: Offset = 0
+        self.until: Offset | None = None  # nothing from here on is asked for
         self.seek_count = 0
         self.reset: ResetStrategy | None = None  # the position is to be found in this way
         self.is_looking = False  # a request that finds the position is under way
@@ -85,11 +87,14 @@ class PartitionState:
 
     @property
     def is_fetchable(self) -> bool:
+        if self.until is not None and self.fetch_offset >= self.until:
+            return False
         return self.position is not None and not self.is_paused and not self.is_held
 
-    def seek(self, offset: Offset, leader_epoch: LeaderEpoch = NO_LEADER_EPOCH) -> None:
+    def seek(self, offset: Offset, leader_epoch: LeaderEpoch = NO_LEADER_EPOCH, *, until: Offset | None = None) -> None:
         """From here on; what was fetched or asked for before is dropped when it turns up."""
         self.seek_count += 1
+        self.until = until
         self.reset = None
         self.fetch_offset = offset
         self.position_epoch = leader_epoch
@@ -99,6 +104,7 @@ class PartitionState:
     def seek_by(self, strategy: ResetStrategy) -> None:
         """Find a new position in this way; there is none until then."""
         self.seek_count += 1
+        self.until = None
         self.position = None
         self.reset = strategy
 
