@@ -15,6 +15,7 @@ from ottla.pipeline.stores.embedded.store import EmbeddedStore
 from ottla.pipeline.stores.opening import open_store
 from ottla.pipeline.stores.port import Store, StoreError
 from tests.pipeline.stores.conformance import StoreConformance
+from tests.pipeline.stores.retention_conformance import RetentionConformance
 from tests.pipeline.stores.rows import (
     DAY_MS,
     LOGINS,
@@ -60,6 +61,10 @@ def empty(connection: Connection) -> None:
     for table in schema.tables_in(connection, "ottla"):
         if connection.execute(f"SELECT * FROM ottla.{table} LIMIT 1"):
             connection.execute(f"TRUNCATE ottla.{table}")
+
+
+class TestCassandraRetention(RetentionConformance):
+    """See the suite."""
 
 
 class TestCassandraStore(StoreConformance):

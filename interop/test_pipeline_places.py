@@ -21,8 +21,11 @@ from ottla.pipeline.stores.opening import open_store
 from ottla.pipeline.tables import LOG_TABLES, TABLES
 from ottla.pipeline.topics import TOPIC_NAMES
 from ottla.pipeline.traffic.events import Event
+from ottla.pipeline.traffic.generator import Settings as TrafficSettings
+from ottla.pipeline.traffic.generator import Traffic
 from tests.pipeline.running.driver_process import DriverProcess
 from tests.pipeline.running.rig import Pipeline, Row, check_tables, expected_balances, expected_of, noisy_events, toml
+from tests.pipeline.test_detection_jobs import in_memory, without_times
 from tests.processes import BrokerProcess
 
 SEED = 21
@@ -94,6 +97,38 @@ def test_on_a_spark_master_with_two_workers(reference: Reference, tmp_path: Path
     assert_same(Pipeline(reference.broker.address, tmp_path), reference, COMPARED)
 
 
+def test_detectors_on_a_spark_cluster_with_cassandra(cassandra: CassandraPeer, tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "data").start()
+    cluster = SparkCluster(_folder(tmp_path / "cluster"))
+    place = f"{cassandra.bootstrap}/detectors"
+    options = ("--store", "cassandra", "--cassandra", place)
+    events = list(Traffic(TrafficSettings(seed=5, accounts=250, days=2)).events())
+    try:
+        cluster.start()
+        pipeline = Pipeline(broker.address, tmp_path)
+        pipeline.make_topics()
+        pipeline.send(events)
+        ottla("pipeline", "init-store", *options)
+        run_once(broker.address, tmp_path, "--master", cluster.master, store=options, jobs=())
+        assert all(count > 0 for count in cluster.executors())
+    finally:
+        cluster.stop()
+        broker.close()
+
+    expected = in_memory(events)
+    store = open_store("cassandra", cassandra=place)
+    for table, alerts in zip(("device_alert", "invite_alert"), expected, strict=True):
+        stored = [row for batch in store.scan(table) for row in batch.to_pylist()]
+        assert alerts
+        assert without_times(stored) == without_times(alerts), table
+    store.close()
+    alert = expected.invite_alerts[0]
+    told = ottla("pipeline", "explain", alert["alert_id"], "--json", *options)
+    assert json.loads(told.stdout)[0]["alert_id"] == alert["alert_id"]
+    ottla("pipeline", "reconcile", *options)
+    ottla("pipeline", "expire", "--execute", *options)
+
+
 def test_on_apache_kafka(reference: Reference, tmp_path: Path, kafka_tools: None) -> None:
     with KafkaPeer(tmp_path / "kafka") as kafka:
         pipeline = Pipeline(kafka.bootstrap, tmp_path)
@@ -109,10 +144,12 @@ def assert_same(pipeline: Pipeline, reference: Reference, tables: Iterable[str])
         assert pipeline.rows(table) == reference.pipeline.rows(table), table
 
 
-def run_once(bootstrap: str, folder: Path, *arguments: str, store: Sequence[str] = ()) -> None:
+def run_once(
+    bootstrap: str, folder: Path, *arguments: str, store: Sequence[str] = (), jobs: Sequence[str] = JOBS
+) -> None:
     config = folder / "pipeline.toml"
     config.write_text(toml(batches__max_events=1500))
-    driver = DriverProcess(bootstrap, folder, *JOBS, "--config", str(config), "--once", *arguments, store=store)
+    driver = DriverProcess(bootstrap, folder, *jobs, "--config", str(config), "--once", *arguments, store=store)
     try:
         assert driver.wait() == 0, driver.log
     finally:

@@ -1,7 +1,9 @@
 """Which days of log tables go, and when a run drops them."""
 
+from ottla.pipeline.detection.thresholds import default_thresholds
 from ottla.pipeline.retention import Expiry, RetentionKeeper, kept_from_ms, plan_expiry, retention_limits
 from ottla.pipeline.settings import Settings
+from ottla.pipeline.trimming import TrimRules
 from tests.pipeline.fake_store import FakeStore
 
 
@@ -43,6 +45,35 @@ def test_without_limits_nothing_is_dropped() -> None:
 
     assert len(store.days("credit_log")) == 2
     assert kept_from_ms(store, "credit_log") is None
+
+
+def test_rows_are_trimmed_every_six_hours_and_at_the_end_of_a_run_that_is_the_first_in_six_hours() -> None:
+    store = FakeStore()
+    rules = TrimRules(note_days=1, alert_days=0, thresholds=default_thresholds())
+    told: list[str] = []
+    old = {"job": "collect", "batch": "b", "name": "rows_read", "value": 1.0, "noted_ms": 1}
+
+    def jobs() -> set[str]:
+        return {row["job"] for row in store.all("pipeline_metric")}
+
+    store.put("pipeline_metric", old)
+    RetentionKeeper(store, {}, rules, tell=told.append).look(0.0, is_last=True)
+    assert jobs() == {"retention"}
+    assert told[0].startswith("pipeline_metric: dropped 1 rows from before ")
+
+    store.put("pipeline_metric", old)
+    keeper = RetentionKeeper(store, {}, rules, tell=told.append)
+    keeper.look(0.0, is_last=True)
+    keeper.look(6 * 3600.0 - 1, is_last=False)
+    assert jobs() == {"collect", "retention"}
+    keeper.look(6 * 3600.0, is_last=False)
+    assert jobs() == {"retention"}
+
+
+def test_alerts_keep_no_less_than_they_may_change_in() -> None:
+    assert TrimRules.of(Settings()).alert_days == 0
+    assert TrimRules.of(Settings({"retention.alert_days": 1})).alert_days == 6
+    assert TrimRules.of(Settings({"retention.alert_days": 30})).alert_days == 30
 
 
 def test_facts_of_logins_keep_no_less_than_the_rules_need() -> None:

@@ -72,6 +72,24 @@ def test_an_alert_tells_the_accounts_and_the_window_and_keeps_to_its_day() -> No
     assert alert.alert_id == device_alerts(list(reversed(found)), days, LIMITS)[0].alert_id
 
 
+def test_of_a_busy_day_the_window_with_the_most_accounts_is_told_and_is_no_longer_than_the_rule() -> None:
+    # UTC days begin eight and 32 hours after the start.
+    found = logins((8, "a"), (9, "b"), (10, "c"), (20, "d"), (31.5, "e"), (32.5, "f"), (33.5, "a"), (34.5, "g"))
+    days = {day_of(found[0].event_time_ms), day_of(found[-1].event_time_ms)}
+    first, second = device_alerts(found, days, LIMITS)
+    assert (first.accounts, first.window_start_ms, first.window_end_ms) == (
+        ["a", "b", "c", "d", "e"],
+        found[0].event_time_ms,
+        found[4].event_time_ms,
+    )
+    # Each of the next day's windows holds five accounts: the first of them is the alert's, and stays it.
+    assert (second.accounts, second.window_start_ms, second.window_end_ms) == (
+        ["b", "c", "d", "e", "f"],
+        found[1].event_time_ms,
+        found[5].event_time_ms,
+    )
+
+
 STAYS = st.lists(st.tuples(st.integers(0, 400), st.sampled_from("abcd"), st.sampled_from("de")), max_size=40)
 
 
@@ -111,6 +129,26 @@ def test_the_devices_that_are_told_are_those_of_every_window(stays: list[tuple[i
 def _follows_itself(found: list[Login], place: int) -> bool:
     before = [login for login in found[:place] if login.device_id == found[place].device_id]
     return bool(before) and before[-1].account_id == found[place].account_id
+
+
+@settings(deadline=None, max_examples=150)
+@given(stays=STAYS)
+def test_a_window_holds_its_evidence_and_no_window_of_its_day_holds_more(stays: list[tuple[int, str, str]]) -> None:
+    found = sorted(
+        Login(START_MS + minutes * 400_000, f"e{place}", "d", who) for place, (minutes, who, _) in enumerate(stays)
+    )
+    days = {day for login in found for day in days_touched(login.event_time_ms, LIMITS)}
+    spans = {"many_accounts": LIMITS.many_accounts_span_ms, "ping_pong": LIMITS.ping_pong_span_ms}
+    for alert in device_alerts(found, days, LIMITS):
+        window = [each for each in found if alert.window_start_ms <= each.event_time_ms <= alert.window_end_ms]
+        assert alert.window_end_ms - alert.window_start_ms < spans[alert.rule]
+        assert day_of(alert.window_end_ms) == alert.day
+        assert set(alert.accounts) <= {each.account_id for each in window}
+        if alert.rule == "many_accounts":
+            assert len(alert.accounts) >= LIMITS.many_accounts
+            for end in (each.event_time_ms for each in found if day_of(each.event_time_ms) == alert.day):
+                near = (each for each in found if 0 <= end - each.event_time_ms < LIMITS.many_accounts_span_ms)
+                assert len({each.account_id for each in near}) <= len(alert.accounts)
 
 
 @settings(deadline=None, max_examples=80)

@@ -22,9 +22,18 @@ def touched_devices(logins: Collection[Login], limits: DeviceThresholds) -> dict
     return touched
 
 
-def device_step(port: Lookup, logins: Collection[Login], limits: DeviceThresholds, *, detected_ms: int) -> Outcome:
-    """`detected_ms`: the largest event time seen, or whatever clock the job keeps."""
-    touched = touched_devices(logins, limits)
+def device_step(
+    port: Lookup, logins: Collection[Login], limits: DeviceThresholds, *, detected_ms: int, alerts_from_ms: int = 0
+) -> Outcome:
+    """`detected_ms`: the largest event time seen, or whatever clock the job keeps.
+
+    `alerts_from_ms`: alerts of days before this one's were dropped for their age. Such days are judged no more.
+    """
+    first_day = day_of(alerts_from_ms)
+    touched = {
+        device_id: {day for day in days if day >= first_day}
+        for device_id, days in touched_devices(logins, limits).items()
+    }
     keys = {(device_id, day) for device_id, days in touched.items() for day in days_needed(days, limits)}
     known: dict[str, set[Login]] = {}
     for device_id, _, time_ms, event_id, account_id in rows_of(port, LOGIN_FACT, keys):

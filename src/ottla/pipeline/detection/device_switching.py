@@ -25,20 +25,28 @@ def _day_name(number: int) -> str:
     return datetime.fromtimestamp(number * DAY_MS / 1000, UTC).strftime("%Y-%m-%d")
 
 
-def days_needed(days: Collection[str], limits: DeviceThresholds) -> set[str]:
+def days_needed(days: Collection[str], limits: DeviceThresholds) -> frozenset[str]:
     """The days whose logins the verdicts of these days rest on."""
-    span_ms = max(limits.many_accounts_span_ms, limits.ping_pong_span_ms)
-    needed = set(days)
-    for day in days:
-        start_ms = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1000)
-        needed.update(day_of(start_ms - back_ms) for back_ms in (*range(DAY_MS, span_ms, DAY_MS), span_ms))
-    return needed
+    return _days_needed(frozenset(days), max(limits.many_accounts_span_ms, limits.ping_pong_span_ms))
+
+
+@lru_cache(maxsize=4_096)
+def _days_needed(days: frozenset[str], span_ms: int) -> frozenset[str]:
+    """Most devices of a batch have the same days."""
+    starts_ms = [int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1000) for day in days]
+    return days | {day_of(start_ms - back_ms) for start_ms in starts_ms for back_ms in _steps_ms(span_ms)}
 
 
 def days_touched(time_ms: int, limits: DeviceThresholds) -> set[str]:
     """The days whose verdicts a login at this time may change."""
     span_ms = max(limits.many_accounts_span_ms, limits.ping_pong_span_ms)
-    return {day_of(time_ms + ahead_ms) for ahead_ms in (0, *range(DAY_MS, span_ms, DAY_MS), span_ms)}
+    return {day_of(time_ms), *(day_of(time_ms + ahead_ms) for ahead_ms in _steps_ms(span_ms))}
+
+
+@lru_cache(maxsize=16)
+def _steps_ms(span_ms: int) -> tuple[int, ...]:
+    """So far apart that no day of the span is stepped over, its end included."""
+    return (*range(DAY_MS, span_ms, DAY_MS), span_ms)
 
 
 def device_alerts(logins: Iterable[Login], days: Collection[str], limits: DeviceThresholds) -> list[DeviceAlert]:
@@ -50,14 +58,12 @@ def device_alerts(logins: Iterable[Login], days: Collection[str], limits: Device
 
 
 def _many_accounts(ordered: Sequence[Login], days: Collection[str], limits: DeviceThresholds) -> list[DeviceAlert]:
-    """A window ends with each login. The windows of a day that hold enough accounts make one alert.
-
-    It ends with the login that brought the day's last new account: more logins of the same ones don't change it.
+    """A window ends with each login and is shorter than the rule's span. Of a day's windows that with the most accounts
+    makes the alert, the first of them: more logins of the same accounts don't change it.
     """
-    found: dict[str, tuple[int, int, set[str]]] = {}
+    fullest: dict[str, tuple[int, int, int]] = {}  # how many accounts; index of the first and of the last login
     in_window: Counter[str] = Counter()
     first = 0
-    was_enough = False
     for index, login in enumerate(ordered):
         in_window[login.account_id] += 1
         while login.event_time_ms - ordered[first].event_time_ms >= limits.many_accounts_span_ms:
@@ -65,20 +71,12 @@ def _many_accounts(ordered: Sequence[Login], days: Collection[str], limits: Devi
             if not in_window[ordered[first].account_id]:
                 del in_window[ordered[first].account_id]
             first += 1
-        is_enough = len(in_window) >= limits.many_accounts
-        if is_enough:
+        if len(in_window) >= limits.many_accounts:
             day = day_of(login.event_time_ms)
-            start_index, _, known = found.get(day, (first, index, set()))
-            # While windows follow each other, only this login can be new: a busy device must not cost its square.
-            is_known = login.account_id in known if was_enough and known else in_window.keys() <= known
-            if not is_known:
-                found[day] = (start_index, index, known | in_window.keys())
-        was_enough = is_enough
-    return [
-        _alert("many_accounts", day, accounts, ordered[start : end + 1], _changes(ordered[start : end + 1]))
-        for day, (start, end, accounts) in sorted(found.items())
-        if day in days
-    ]
+            if day not in fullest or len(in_window) > fullest[day][0]:
+                fullest[day] = (len(in_window), first, index)
+    windows = [(day, ordered[start : end + 1]) for day, (_, start, end) in sorted(fullest.items()) if day in days]
+    return [_alert("many_accounts", day, window) for day, window in windows]
 
 
 def _ping_pong(ordered: Sequence[Login], days: Collection[str], limits: DeviceThresholds) -> list[DeviceAlert]:
@@ -100,25 +98,18 @@ def _ping_pong(ordered: Sequence[Login], days: Collection[str], limits: DeviceTh
         start, end = returns[place - limits.ping_pong_returns + 1][0], returns[place][1]
         if ordered[end].event_time_ms - ordered[start].event_time_ms < limits.ping_pong_span_ms:
             found.setdefault(day_of(ordered[end].event_time_ms), (start, end))
-    alerts = []
-    for day, (start, end) in sorted(found.items()):
-        if day in days:
-            window = ordered[start : end + 1]
-            alerts.append(_alert("ping_pong", day, {login.account_id for login in window}, window, _changes(window)))
-    return alerts
+    windows = [(day, ordered[start : end + 1]) for day, (start, end) in sorted(found.items()) if day in days]
+    return [_alert("ping_pong", day, window) for day, window in windows]
 
 
-def _changes(window: Sequence[Login]) -> int:
-    return sum(before.account_id != after.account_id for before, after in pairwise(window))
-
-
-def _alert(rule: str, day: str, accounts: set[str], window: Sequence[Login], switches: int) -> DeviceAlert:
+def _alert(rule: str, day: str, window: Sequence[Login]) -> DeviceAlert:
+    """Nothing that the alert names lies outside its window."""
     return DeviceAlert(
         window[0].device_id,
         rule,
         day,
-        sorted(accounts),
-        switches,
+        sorted({login.account_id for login in window}),
+        sum(before.account_id != after.account_id for before, after in pairwise(window)),
         window[0].event_time_ms,
         window[-1].event_time_ms,
     )

@@ -3,10 +3,11 @@
 Every question goes to the store once, for many keys together. Nothing is written here.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ottla.pipeline.detection.facts import Invite, InviteBatch, Life, Region, Sighting
 from ottla.pipeline.detection.private_numbers import PrivateNumber
@@ -17,6 +18,7 @@ from ottla.pipeline.tables import (
     LIFE_FACT,
     PLACE_FACT,
     SIGHTING_FACT,
+    TEXT,
     Table,
 )
 
@@ -32,35 +34,66 @@ class Lookup(Protocol):
 
 def rows_of(port: Lookup, table: Table, keys: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """The rows of these partition keys, columns in the table's order."""
-    wanted = sorted(set(keys))
     rows: list[tuple[Any, ...]] = []
-    for start in range(0, len(wanted), _KEYS_AT_ONCE):
-        found = port.lookup(table.name, wanted[start : start + _KEYS_AT_ONCE])
-        rows.extend(zip(*(found.column(name).to_pylist() for name in table.column_names), strict=True))
+    for found in _looked_up(port, table, keys):
+        rows.extend(_tuples(found, table))
     return rows
+
+
+def _stored_among(port: Lookup, table: Table, rows: Collection[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
+    """Those of these rows that the store has. A key may have many others, which grow with the days: they are left out
+    before they become objects.
+    """
+    keys = {row[: len(table.partition_key)] for row in rows}
+    is_text = all(column.type == TEXT for column in table.columns)
+    joined = pa.array(["\0".join(row) for row in rows], pa.string()) if is_text else None
+    stored: set[tuple[Any, ...]] = set()
+    for found in _looked_up(port, table, keys):
+        if joined is not None:
+            # Different rows may read the same; equal ones always do.
+            texts = pc.binary_join_element_wise(*(found.column(name) for name in table.column_names), "\0")
+            found = found.filter(pc.is_in(texts, value_set=joined))
+        stored.update(_tuples(found, table))
+    return stored
+
+
+def _looked_up(port: Lookup, table: Table, keys: Iterable[tuple[Any, ...]]) -> Iterator[pa.Table]:
+    wanted = sorted(set(keys))
+    for start in range(0, len(wanted), _KEYS_AT_ONCE):
+        yield port.lookup(table.name, wanted[start : start + _KEYS_AT_ONCE])
+
+
+def _tuples(rows: pa.Table, table: Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*(rows.column(name).to_pylist() for name in table.column_names), strict=True)
 
 
 class _Known:
     """Sets of facts by one key: asked for once, with the batch's own laid over."""
 
     def __init__(
-        self, port: Lookup, table: Table, entry: Callable[[tuple[Any, ...]], Any], own: Mapping[str, set[Any]]
+        self,
+        port: Lookup,
+        table: Table,
+        own: Mapping[str, set[Any]],
+        *,
+        entry: Callable[[tuple[Any, ...]], Any],
+        row: Callable[[str, Any], tuple[Any, ...]],
     ) -> None:
+        """`entry` is what a row says, `row` is the row for a key and an entry."""
         self._port = port
         self._table = table
-        self._entry = entry
         self._own = own
-        self.stored: dict[str, set[Any]] = {}
+        self._entry = entry
+        self._row = row
         self._all: dict[str, set[Any]] = {}
+        self._new: dict[str, set[Any]] | None = None
 
     def load(self, keys: Iterable[str]) -> None:
         missing = {key for key in keys if key not in self._all}
         for key in missing:
-            self.stored[key] = set()
+            self._all[key] = set(self._own.get(key, ()))
         for row in rows_of(self._port, self._table, ((key,) for key in missing)):
-            self.stored[row[0]].add(self._entry(row))
-        for key in missing:
-            self._all[key] = self.stored[key] | self._own.get(key, set())
+            self._all[row[0]].add(self._entry(row))
 
     def __call__(self, keys: Collection[str]) -> dict[str, set[Any]]:
         self.load(keys)
@@ -68,9 +101,15 @@ class _Known:
 
     def new(self) -> dict[str, set[Any]]:
         """The batch's facts that the store has not."""
-        self.load(self._own)
-        found = {key: entries - self.stored[key] for key, entries in self._own.items()}
-        return {key: entries for key, entries in found.items() if entries}
+        if self._new is None:
+            wanted = {self._row(key, each) for key, entries in self._own.items() for each in entries}
+            stored = _stored_among(self._port, self._table, wanted)
+            found = {
+                key: {each for each in entries if self._row(key, each) not in stored}
+                for key, entries in self._own.items()
+            }
+            self._new = {key: entries for key, entries in found.items() if entries}
+        return self._new
 
 
 class FactReading:
@@ -80,23 +119,37 @@ class FactReading:
         self.sightings = _Known(
             port,
             SIGHTING_FACT,
-            lambda row: Sighting(*row),
             _grouped((each.account_id, each) for each in batch.sightings),
+            entry=lambda row: Sighting(*row),
+            row=lambda _, each: tuple(each),
         )
-        on_device = ((each.device_id, each.account_id) for each in batch.sightings if each.device_id)
-        self.accounts_on = _Known(port, DEVICE_ACCOUNT_FACT, lambda row: row[1], _grouped(on_device))
+        self.accounts_on = _Known(
+            port,
+            DEVICE_ACCOUNT_FACT,
+            _grouped((each.device_id, each.account_id) for each in batch.sightings if each.device_id),
+            entry=lambda row: row[1],
+            row=lambda device_id, account_id: (device_id, account_id),
+        )
         self.places = _Known(
             port,
             PLACE_FACT,
-            lambda row: Region(row[1], row[2]),
             _grouped((each.account_id, each.region) for each in batch.places),
+            entry=lambda row: Region(row[1], row[2]),
+            row=lambda account_id, region: (account_id, *region),
         )
-        self.invites = _Known(port, INVITE_FACT, _invite, _grouped((each.inviter_id, each) for each in batch.invites))
+        self.invites = _Known(
+            port,
+            INVITE_FACT,
+            _grouped((each.inviter_id, each) for each in batch.invites),
+            entry=_invite,
+            row=lambda _, each: invite_row(each),
+        )
         self.inviters = _Known(
             port,
             INVITED_BY_FACT,
-            lambda row: row[1],
             _grouped((each.invitee_id, each.inviter_id) for each in batch.invites),
+            entry=lambda row: row[1],
+            row=lambda invitee_id, inviter_id: (invitee_id, inviter_id),
         )
         self._port = port
         self._own_lives = batch.lives
@@ -124,6 +177,23 @@ def _grouped(pairs: Iterable[tuple[str, T]]) -> dict[str, set[T]]:
     for key, entry in pairs:
         groups.setdefault(key, set()).add(entry)
     return groups
+
+
+def invites_in(rows: Iterable[tuple[Any, ...]]) -> dict[str, set[Invite]]:
+    """Rows of INVITE_FACT by inviter."""
+    return _grouped((row[0], _invite(row)) for row in rows)
+
+
+def invite_row(invite: Invite) -> tuple[Any, ...]:
+    """As INVITE_FACT has it."""
+    return (
+        invite.inviter_id,
+        invite.event_time_ms,
+        invite.event_id,
+        invite.invitee_id,
+        *invite.number,
+        *invite.region,
+    )
 
 
 def _invite(row: tuple[Any, ...]) -> Invite:

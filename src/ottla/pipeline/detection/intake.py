@@ -34,6 +34,9 @@ PERSON_COLUMNS: Final = (
     "invitee_phone",
 )
 LOGIN_COLUMNS: Final = ("event_id", "event_time", "account_id", "device_id")
+_INVITE_COLUMNS: Final = ("event_time", "event_id", "inviter_id", "invitee_id", "invitee_phone")
+_SIGHTING_COLUMNS: Final = ["account_id", "device_id", "fingerprint", "ip"]
+_PHONE_COLUMNS: Final = ["account_id", "phone"]
 LIFE_SCHEMA: Final = pa.schema([("account_id", pa.string()), ("event_time", pa.int64())])
 
 
@@ -96,23 +99,22 @@ class Intake:
 
     def facts_of(self, events: pa.Table, moments: pa.Table) -> InviteBatch:
         """`events`: PERSON_COLUMNS of sound events of PERSON_TOPICS; `moments`: LIFE_SCHEMA of those of LIFE_TOPICS."""
-        invites: set[Invite] = set()
-        sightings: set[Sighting] = set()
-        places: set[Place] = set()
-        for row in _rows(events, PERSON_COLUMNS):
-            topic, event_id, time_ms, account_id, device_id, fingerprint, ip, phone, inviter_id, invitee_id, other = row
-            if topic == INVITE.name:
-                region = self._region_of(other)
-                invites.add(Invite(time_ms, event_id, inviter_id, invitee_id, self._hide(other), region))
-                # The envelope is that of who reports it, which is the inviter's app or, without one, nobody's.
-                if account_id != inviter_id:
-                    continue
-            elif phone:
-                region = self._region_of(phone)
-                if region.is_known:
-                    places.add(Place(account_id, region))
-            if device_id or ip:
-                sightings.add(Sighting(account_id, device_id or "", fingerprint or "", network_of(ip)))
+        is_invite = pc.equal(events.column("topic"), INVITE.name)
+        invites = {
+            Invite(time_ms, event_id, inviter_id, invitee_id, self._hide(phone), self._region_of(phone))
+            for time_ms, event_id, inviter_id, invitee_id, phone in _rows(events.filter(is_invite), _INVITE_COLUMNS)
+        }
+        others = events.filter(pc.invert(is_invite))
+        # The envelope is that of who reports it, which is the inviter's app or, without one, nobody's.
+        is_own = pc.and_(is_invite, pc.equal(events.column("account_id"), events.column("inviter_id")))
+        seen = pa.concat_tables([others, events.filter(pc.fill_null(is_own, False))])
+        sightings = {
+            Sighting(account_id, device_id or "", fingerprint or "", network_of(ip))
+            for account_id, device_id, fingerprint, ip in _distinct(seen, _SIGHTING_COLUMNS)
+            if device_id or ip
+        }
+        with_phones = ((each, self._region_of(phone)) for each, phone in _distinct(others, _PHONE_COLUMNS) if phone)
+        places = {Place(account_id, region) for account_id, region in with_phones if region.is_known}
         return InviteBatch(sorted(invites), sorted(sightings), sorted(places), lives_of(moments))
 
 
@@ -122,3 +124,8 @@ def _flat(column: Any) -> Any:
 
 def _rows(events: pa.Table, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
     return zip(*(events.column(name).to_pylist() for name in names), strict=True)
+
+
+def _distinct(events: pa.Table, names: list[str]) -> Iterator[tuple[Any, ...]]:
+    """A batch has the same account on the same device many times."""
+    return _rows(events.select(names).group_by(names, use_threads=False).aggregate([]), names)

@@ -33,14 +33,22 @@ class InviterFacts(NamedTuple):
 
 
 def invite_alerts(
-    facts: InviterFacts, limits: InviteThresholds, *, clock_ms: int, region_of_network: RegionOfNetwork | None = None
+    facts: InviterFacts,
+    limits: InviteThresholds,
+    *,
+    clock_ms: int,
+    region_of_network: RegionOfNetwork | None = None,
+    from_ms: int = 0,
 ) -> list[InviteAlert]:
     """The alerts of one inviter as of `clock_ms`, in the order of their campaigns.
 
-    `region_of_network` is the table of addresses, where there is one.
+    `region_of_network` is the table of addresses, where there is one. Campaigns that ended before `from_ms` are judged
+    no more.
     """
     alerts = []
     for campaign in campaigns(facts.invites, limits):
+        if campaign[-1].event_time_ms < from_ms:
+            continue
         found = _evidence(facts, campaign, limits, clock_ms, region_of_network)
         verdict = combined(found, alert_score=limits.alert_score)
         if verdict.is_alert:
@@ -63,6 +71,14 @@ def campaigns(invites: Iterable[Invite], limits: InviteThresholds) -> list[list[
             counted.add(invite.invitee_id)
             found[-1].append(invite)
     return found
+
+
+def last_closed_ms(invites: Iterable[Invite], limits: InviteThresholds, *, from_ms: int) -> int:
+    """The last moment of the campaigns that ended before `from_ms`; -1 if none did."""
+    if from_ms <= 0:
+        return -1
+    ends = (campaign[-1].event_time_ms for campaign in campaigns(invites, limits))
+    return max((end_ms for end_ms in ends if end_ms < from_ms), default=-1)
 
 
 def due_times(invite: Invite, limits: InviteThresholds) -> tuple[int, ...]:

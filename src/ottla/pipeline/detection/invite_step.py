@@ -9,9 +9,15 @@ from typing import Any, Final
 
 from ottla.pipeline.detection.alerts import InviteAlert, invite_alert_id
 from ottla.pipeline.detection.clock import ClockState
-from ottla.pipeline.detection.fact_reading import FactReading, Lookup, rows_of
+from ottla.pipeline.detection.fact_reading import FactReading, Lookup, invite_row, rows_of
 from ottla.pipeline.detection.facts import HOUR_MS, Invite, InviteBatch
-from ottla.pipeline.detection.invite_fraud import InviterFacts, RegionOfNetwork, due_times, invite_alerts
+from ottla.pipeline.detection.invite_fraud import (
+    InviterFacts,
+    RegionOfNetwork,
+    due_times,
+    invite_alerts,
+    last_closed_ms,
+)
 from ottla.pipeline.detection.outcome import Outcome, alert_changes, arrow_rows
 from ottla.pipeline.detection.rings import ancestors_of, rings_of_device
 from ottla.pipeline.detection.thresholds import InviteThresholds
@@ -79,18 +85,26 @@ def invite_step(
     before: ClockState,
     after: ClockState,
     region_of_network: RegionOfNetwork | None = None,
+    alerts_from_ms: int = 0,
 ) -> Outcome:
-    """What follows from a batch, as of the clock after it."""
+    """What follows from a batch, as of the clock after it.
+
+    `alerts_from_ms`: alerts of campaigns that ended before were dropped for their age; they are not told again.
+    """
     reading = FactReading(port, batch)
     touched = touched_inviters(port, reading, batch, limits, before=before, after=after)
     invites_of = {inviter_id: invites for inviter_id, invites in reading.invites(touched).items() if invites}
     found: list[InviteAlert] = []
     possible: dict[str, str] = {}
     for facts in _gathered(reading, invites_of, limits):
-        found += invite_alerts(facts, limits, clock_ms=after.now_ms, region_of_network=region_of_network)
+        found += invite_alerts(
+            facts, limits, clock_ms=after.now_ms, region_of_network=region_of_network, from_ms=alerts_from_ms
+        )
         # A campaign may have begun with any of them, before others came that join two campaigns or part them.
+        closed_ms = last_closed_ms(facts.invites, limits, from_ms=alerts_from_ms)
         for invite in facts.invites:
-            possible[invite_alert_id(facts.inviter_id, invite.event_time_ms)] = facts.inviter_id
+            if invite.event_time_ms > closed_ms:
+                possible[invite_alert_id(facts.inviter_id, invite.event_time_ms)] = facts.inviter_id
     alerts, why, withdrawn = alert_changes(port, INVITE_ALERT, found, possible, detected_ms=after.high_ms)
     clock = [(JOB, topic, high_ms) for topic, high_ms in sorted(after.highs.items())]
     if clock:
@@ -173,10 +187,7 @@ def _new_rows(reading: FactReading, limits: InviteThresholds) -> dict[str, Any]:
             (key, each) for key, entries in reading.accounts_on.new().items() for each in entries
         ),
         PLACE_FACT: sorted((key, *each) for key, entries in reading.places.new().items() for each in entries),
-        INVITE_FACT: [
-            (each.inviter_id, each.event_time_ms, each.event_id, each.invitee_id, *each.number, *each.region)
-            for each in invites
-        ],
+        INVITE_FACT: map(invite_row, invites),
         INVITED_BY_FACT: sorted((key, each) for key, entries in reading.inviters.new().items() for each in entries),
         LIFE_FACT: sorted((key, *life) for key, life in reading.changed_lives.items()),
     }
