@@ -39,10 +39,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """Started with the first test that asks for it; tests leave no query running."""
     from ottla.spark import spark_session
     from ottla.spark.java import packaged_java_home
+    from ottla.spark.session import CARRYING_JAVA
 
     before = os.environ.get("JAVA_HOME")
     os.environ["JAVA_HOME"] = str(packaged_java_home() or before or "")
-    session = spark_session("local[2,4]", "tests", work_dir=tmp_path_factory.mktemp("spark"), shuffle_partitions=2)
+    session = spark_session(
+        "local[2,4]",
+        "tests",
+        work_dir=tmp_path_factory.mktemp("spark"),
+        shuffle_partitions=2,
+        java_options=CARRYING_JAVA,
+    )
     yield session
     session.stop()
     if before is None:

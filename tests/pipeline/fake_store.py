@@ -93,6 +93,10 @@ class FakeStore:
     def upsert(self, table: str, rows: pa.Table, batch: Batch) -> None:
         self.put(table, *rows.to_pylist())
 
+    def upsert_all(self, rows: Mapping[str, pa.Table], batch: Batch) -> None:
+        for table, each in rows.items():
+            self.upsert(table, each, batch)
+
     def delete(self, table: str, keys: Iterable[tuple[Any, ...]], batch: Batch) -> None:
         for key in keys:
             self.rows[table].pop(key, None)

@@ -25,7 +25,8 @@ def explain(word: str, store: str, store_path: Path | None, cassandra: str | Non
     with opened_store(choice) as opened:
         found = explained(opened, word)
     if not found:
-        raise click.ClickException(f"{word}: no alert, account or device of this name is in the detectors' tables")
+        # Not repeated: someone may have tried a phone number.
+        raise click.ClickException("no alert, account or device of this name is in the detectors' tables")
     if as_json:
         print_json(
             [

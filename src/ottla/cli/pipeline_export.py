@@ -77,6 +77,7 @@ def export(
     """
     wanted = chosen_topics(topics)
     with extras_installed():
+        from py4j.protocol import Py4JError, Py4JJavaError
         from pyspark.errors import PySparkException
 
         from ottla.pipeline.events.parsing import ParsingRules
@@ -86,6 +87,7 @@ def export(
         from ottla.pipeline.jobs.export import ExportPlan, left_to_read
         from ottla.pipeline.jobs.export import export as write_files
         from ottla.pipeline.running.failures import describe_failure
+        from ottla.spark.java_process import how_it_ended
     settings = loaded_settings(config)
     try:
         with open_admin(bootstrap) as admin:
@@ -109,8 +111,11 @@ def export(
             )
     except ExportMismatch as error:
         raise click.ClickException(str(error)) from error
-    except (PySparkException, OSError) as error:
-        raise click.ClickException(f"{describe_failure(error)}; run it again, it goes on from there") from error
+    except (PySparkException, Py4JError, OSError) as error:
+        is_lost = isinstance(error, ConnectionError | Py4JError) and not isinstance(error, Py4JJavaError)
+        ended = how_it_ended(is_expected=is_lost)
+        why = f"{ended}; its log: {folder / WORK_FOLDER / 'spark.log'}" if ended else describe_failure(error)
+        raise click.ClickException(f"{why}; run it again, it goes on from there") from error
     if as_json:
         print_json({"folder": str(folder), "read": done.read, "rows": done.rows, "dead": done.dead})
         return

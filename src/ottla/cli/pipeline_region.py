@@ -35,18 +35,20 @@ def region(
 ) -> int:
     """Country, province and city of a PHONE number, or of the user of an ACCOUNT as the tables have it.
 
-    A PHONE is a number in any writing; a store makes the word an ACCOUNT, unless it begins with a plus sign.
+    A PHONE is a number in any writing. With a store the word is an ACCOUNT if the tables know one of that name.
     """
     has_store = store_path is not None or cassandra is not None
     is_phone = re.fullmatch(r"\+?[\d\s().-]{5,}", phone_or_account) is not None
-    if phone_or_account.startswith("+") or (is_phone and not has_store):
-        found = _of_phone(phone_or_account, language, config)
-    elif has_store:
+    found: dict[str, Any] | None = None
+    if has_store and not phone_or_account.startswith("+"):
         found = _of_account(phone_or_account, store, store_path, cassandra)
-    else:
-        raise click.UsageError(
-            f"{phone_or_account} is no phone number; for an account say where the tables are: --store-path DIR"
-        )
+    if found is None and (is_phone or phone_or_account.startswith("+")):
+        found = _of_phone(phone_or_account, language, config)
+    # What was typed is not repeated: it may be a number all the same.
+    if found is None and has_store:
+        raise click.ClickException("no account of this name has a region in these tables; has job phone_region run?")
+    if found is None:
+        raise click.UsageError("this is no phone number; for an account say where the tables are: --store-path DIR")
     if as_json:
         print_json(found)
     else:
@@ -61,9 +63,9 @@ def _of_phone(phone: str, language: str, config: Path | None) -> dict[str, Any]:
     return PhoneRegions(calling_code=calling_code, language=language).place_of(phone)._asdict()
 
 
-def _of_account(account_id: str, store: str, store_path: Path | None, cassandra: str | None) -> dict[str, Any]:
+def _of_account(account_id: str, store: str, store_path: Path | None, cassandra: str | None) -> dict[str, Any] | None:
     with opened_store(store_choice(store, store_path, cassandra)) as opened:
         rows = opened.lookup("user_region", [(account_id,)]).to_pylist()
     if not rows:
-        raise click.ClickException(f"account {account_id} has no region in these tables; has job phone_region run?")
+        return None
     return {name: rows[0][name] for name in ("account_id", "country", "province", "city")}

@@ -89,6 +89,7 @@ def replay(
         from ottla.pipeline.replay import Replay, ReplayFailed, WouldLose, own_checkpoint
         from ottla.pipeline.running.checkpoints import CheckpointRefused
         from ottla.pipeline.running.live import LiveLine
+        from ottla.pipeline.running.query import SparkEnded
         from ottla.pipeline.running.runner import RunPlan
     settings = loaded_settings(config)
     plan = RunPlan(
@@ -124,7 +125,7 @@ def replay(
                     kept_as = replaying.swap(differences, may_lose=accept_losses)
             else:
                 differences = work_off()
-        except (ClientError, CheckpointRefused, ReplayFailed, ThresholdError, AddressTableError) as error:
+        except (ClientError, CheckpointRefused, ReplayFailed, ThresholdError, AddressTableError, SparkEnded) as error:
             raise click.ClickException(str(error)) from error
         except WouldLose as error:
             raise click.ClickException(f"{error}; --accept-losses swaps all the same") from error

@@ -103,6 +103,7 @@ def run(
         from ottla.pipeline.jobs.known import JOBS
         from ottla.pipeline.running.checkpoints import CheckpointRefused
         from ottla.pipeline.running.live import LiveLine
+        from ottla.pipeline.running.query import SparkEnded
         from ottla.pipeline.running.runner import Runner, RunPlan
         from ottla.pipeline.stores.opening import open_store
         from ottla.pipeline.stores.port import StoreError
@@ -130,7 +131,15 @@ def run(
         try:
             with stopping_spark(), stopping(runner.ask_to_stop) as asked:
                 is_well = runner.run(lambda: start_spark(settings, folder, master=master, connector=connector))
-        except (ClientError, CheckpointRefused, StoreError, ThresholdError, AddressTableError, OSError) as error:
+        except (
+            ClientError,
+            CheckpointRefused,
+            StoreError,
+            ThresholdError,
+            AddressTableError,
+            SparkEnded,
+            OSError,
+        ) as error:
             raise click.ClickException(str(error)) from error
     for progress in runner.progress:
         say(progress.summary(time.monotonic() - began))
@@ -175,7 +184,7 @@ def store_name(choice: StoreChoice, checkpoint: Path) -> str:
 def start_spark(settings: "Settings", folder: Path, *, master: str | None, connector: str) -> "SparkSession":
     from ottla.spark.connector_jars import ConnectorNotFound, find_connector_jars
     from ottla.spark.java import JavaNotFound
-    from ottla.spark.session import LOCAL_MASTER, spark_session
+    from ottla.spark.session import CARRYING_JAVA, LOCAL_MASTER, spark_session
 
     # What Spark's Python side has to say goes where its Java side says it.
     logging.basicConfig(filename=folder / "spark.log", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -185,6 +194,7 @@ def start_spark(settings: "Settings", folder: Path, *, master: str | None, conne
             "ottla pipeline",
             extra_jars=find_connector_jars() if connector == "kafka" else (),
             driver_memory=settings.get_text("spark.driver_memory"),
+            java_options=CARRYING_JAVA if connector == "ottla" else (),
             log_file=folder / "spark.log",
         )
     except (ConnectorNotFound, JavaNotFound, RuntimeError) as error:
@@ -197,16 +207,20 @@ def stopping_spark() -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
+    from ottla.spark.java_process import how_it_ended
+
     was_there = SparkSession.getActiveSession() is not None
     try:
         yield
     finally:
-        session = None if was_there else SparkSession.getActiveSession()
-        if session is not None:
+        # One whose process is gone has nothing to stop, and would complain at length.
+        if not was_there and how_it_ended() is None:
             try:
-                session.stop()
+                session = SparkSession.getActiveSession()
+                if session is not None:
+                    session.stop()
             except (Py4JError, OSError):
-                pass  # it is gone already
+                pass  # it is gone just now
 
 
 @contextmanager

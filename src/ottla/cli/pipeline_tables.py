@@ -4,6 +4,7 @@ What needs Arrow is imported inside the commands, so that a missing extra is tol
 """
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -141,32 +142,47 @@ def expire(
     config: Path | None,
     as_json: bool,
 ) -> None:
-    """Drop the days of tables that are older than `retention.days` and `retention.fact_days` of the settings."""
+    """Drop the days and rows of tables that are older than `retention.*` of the settings says."""
     choice = store_choice(store, store_path, cassandra)
     with extras_installed():
         from ottla.pipeline.detection.thresholds import ThresholdError
         from ottla.pipeline.retention import expire as carry_out
-        from ottla.pipeline.retention import plan_expiry, retention_limits
+        from ottla.pipeline.retention import plan_expiry, retention_limits, trim
+        from ottla.pipeline.trimming import TrimRules, plan_trims
     try:
-        limits = retention_limits(loaded_settings(config))
+        settings = loaded_settings(config)
+        limits, rules = retention_limits(settings), TrimRules.of(settings)
     except ThresholdError as error:
         raise click.ClickException(str(error)) from error
-    if days is not None:
-        limits = {name: days for name in TABLES if name not in SERVING_TABLES}
-    if not limits:
-        raise click.UsageError(
-            "all tables keep all days: set retention.days in the settings (--config), or give --days"
-        )
+    now_ms = int(time.time() * 1000)
     with opened_store(choice) as opened:
-        plan = plan_expiry(opened, limits)
+        if days is not None:
+            plan = plan_expiry(opened, {name: days for name in TABLES if name not in SERVING_TABLES})
+            trims = []
+        else:
+            plan, trims = plan_expiry(opened, limits), plan_trims(opened, rules, now_ms=now_ms)
         if execute:
-            carry_out(opened, plan, now_ms=int(time.time() * 1000))
+            carry_out(opened, plan, now_ms=now_ms)
+            trim(opened, trims, now_ms=now_ms)
     if as_json:
-        print_json([{**each._asdict(), "dropped": execute} for each in plan])
+        told = [{**each._asdict(), "rows": None} for each in plan]
+        told += [
+            {"table": each.table, "before_day": _day(each.before_ms), "days": [], "rows": len(each.keys)}
+            for each in trims
+        ]
+        print_json([{**each, "dropped": execute} for each in told])
         return
-    heads = ("table", number("days"), "from", "to")
-    print_table(heads, [(each.table, len(each.days), each.days[0], each.days[-1]) for each in plan])
+    heads = ("table", number("days"), number("rows"), "before")
+    print_table(
+        heads,
+        [(each.table, len(each.days), "all", each.before_day) for each in plan]
+        + [(each.table, "", len(each.keys), _day(each.before_ms)) for each in trims],
+    )
     say("dropped" if execute else "nothing was dropped; add --execute to do it")
+
+
+def _day(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d")
 
 
 def _table_named(name: str) -> Table:

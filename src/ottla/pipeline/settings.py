@@ -154,6 +154,22 @@ RETENTION_KEYS: Final = (
         "than the rules' spans need. A login that comes later than this is judged by what is left.",
         at_least=0,
     ),
+    ConfigKey(
+        "retention.alert_days",
+        ConfigType.INT,
+        0,
+        "Alerts are kept so many days of event time after their window, or after the last invitation of their "
+        "campaign; 0 keeps all. No fewer than they may still change in. What was dropped is not told again.",
+        at_least=0,
+    ),
+    ConfigKey(
+        "retention.note_days",
+        ConfigType.INT,
+        90,
+        "What the jobs note about themselves is kept so many days: `pipeline_metric`, `dead_event_count` and "
+        "`late_event`; 0 keeps all.",
+        at_least=0,
+    ),
 )
 KEY_GROUPS: Final[tuple[tuple[str, tuple[ConfigKey, ...]], ...]] = (
     ("Events", EVENT_KEYS),

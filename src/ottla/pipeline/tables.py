@@ -131,10 +131,10 @@ LATE_EVENT: Final = Table(
 # How many dead letters of a class have come from a topic, by batch: a repeated batch replaces its own count.
 DEAD_EVENT_COUNT: Final = Table(
     "dead_event_count",
-    _columns("topic error_class batch events:integer"),
+    _columns("topic error_class batch events:integer noted_ms:integer"),
     ("topic",),
     ("error_class", "batch"),
-    wall_clock=("batch",),
+    wall_clock=("batch", "noted_ms"),
 )
 PIPELINE_METRIC: Final = Table(
     "pipeline_metric",
@@ -175,8 +175,11 @@ PLACE_FACT: Final = Table(
     "place_fact", _columns("account_id country province"), ("account_id",), ("country", "province")
 )
 LIFE_FACT: Final = Table("life_fact", _columns("account_id first_ms:integer second_ms:integer"), ("account_id",))
-# When an inviter has to be looked at again though no event of his comes: the hour, and who.
-INVITE_DUE: Final = Table("invite_due", _columns("hour:integer inviter_id"), ("hour",), ("inviter_id",))
+# When an inviter has to be looked at again though no event of his comes: the hour, and who. Which of them are still
+# there hangs on how far the clock is, and when someone last cleared up.
+INVITE_DUE: Final = Table(
+    "invite_due", _columns("hour:integer inviter_id"), ("hour",), ("inviter_id",), wall_clock=("hour",)
+)
 # The largest event time of each topic, and under an empty topic the detector's clock.
 # How far it is hangs on how closely the topics were followed, not on the events alone.
 DETECTOR_CLOCK: Final = Table(

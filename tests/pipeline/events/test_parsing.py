@@ -151,6 +151,8 @@ def test_reasons_hold_no_phone_numbers() -> None:
         sample("ml_login_log", phone=[number], event_type=number),
         sample("ml_login_log", login_kind={"phone": number}),
         json.dumps(sample("ml_login_log", phone=number)).encode()[:-40],
+        sample("ml_login_log", schema_version=13812345678),
+        sample("ml_login_log", event_time=8613812345678),
     )
     for row in parse_values("ml_login_log", *bad):
         assert row["error_class"] is not None
@@ -178,6 +180,29 @@ def test_unknown_fields_are_kept_and_phones_in_them_hashed() -> None:
     assert kept["alpha"] == {"a": "é", "b": None}
     assert kept["phone"] == phone_hash(number)
     assert number not in row["extra"]
+
+
+@pytest.mark.parametrize(
+    ("more", "is_hashed"),
+    [
+        ({"backup": "+86 138 1234 5678"}, True),  # with its calling code, whatever the field is called
+        ({"deep": [{"mobile": "13812345678"}]}, True),
+        ({"msisdn": 13812345678}, True),
+        ({"user_tel": "(138) 1234-5678"}, True),
+        ({"emergency_contact": {"numbers": ["138 1234 5678"]}}, True),
+        ({"my_phone": "unknown"}, True),
+        ({"order": "13812345678"}, False),
+        ({"hotel": 13812345678}, False),
+        ({"mobile_os": "android 14"}, False),
+        ({"offset": "+08:00"}, False),
+    ],
+)
+def test_what_has_the_form_of_a_number_in_unknown_fields_is_hashed(more: dict[str, Any], is_hashed: bool) -> None:
+    (row,) = parse_values("ml_task_log", sample("ml_task_log", **more))
+    as_it_was = json.dumps(more, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    assert row["error_class"] is None
+    assert (row["extra"] != as_it_was) == is_hashed
+    assert (phone_hash("+8613812345678") in row["extra"]) == (is_hashed and "unknown" not in as_it_was)
 
 
 @pytest.mark.parametrize("more", [{}, {"more": {"b": 1, "a": [2]}}])
@@ -263,9 +288,24 @@ def test_sealed_rows_are_the_same_when_opened(batch_count: int) -> None:
         for number in range(batch_count)
     ]
     schema = pa.schema([("number", pa.int64()), ("text", pa.string())])
-    sealed = pa.Table.from_batches(list(Sealing(iter)(batches)), pa.schema([("stream", pa.binary())]))
+    sealed = sealed_table(batches)
     assert sealed.num_rows == -(-batch_count // 3)
     assert opened(sealed, schema).equals(pa.Table.from_batches(batches, schema))
+
+
+def test_columns_in_which_nothing_stands_are_not_carried() -> None:
+    schema = pa.schema([("number", pa.int64()), ("text", pa.string()), ("other", pa.binary())])
+    numbers = pa.record_batch([pa.array([1, 2]), pa.nulls(2, pa.string()), pa.nulls(2, pa.binary())], schema=schema)
+    texts = pa.record_batch([pa.array([None, 4]), pa.array(["x", None]), pa.nulls(2, pa.binary())], schema=schema)
+    sealed = sealed_table([numbers, numbers, texts])
+    names = [pa.ipc.open_stream(stream.as_buffer()).schema.names for stream in sealed.column(0)]
+    assert names == [["number"], ["number", "text"]]
+    assert opened(sealed, schema).equals(pa.Table.from_batches([numbers, numbers, texts]))
+
+
+def sealed_table(batches: list[pa.RecordBatch]) -> pa.Table:
+    sealed = list(Sealing(iter)(batches))
+    return pa.Table.from_batches(sealed, pa.schema([pa.field("stream", pa.binary(), nullable=False)]))
 
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=6)

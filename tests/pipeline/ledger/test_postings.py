@@ -1,30 +1,27 @@
-"""Credits to entries and task events to steps, on DataFrames without a stream."""
+"""Credits to entries and task events to steps, on Arrow batches without Spark."""
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from ottla.pipeline.events.frames import PARSED
+from ottla.pipeline.events.parsing import parsed_schema
 from ottla.pipeline.ledger.ledger_rules import CREDIT, entry_id, reward_entry_id
 from ottla.pipeline.ledger.postings import LOOKED_AT, entries_of, postings, steps_of
 from ottla.pipeline.topics import CREDIT as CREDIT_TOPIC
 from ottla.pipeline.topics import TASK as TASK_TOPIC
-from tests.spark_session import SPARK_MARKS
-
-pytestmark = [*SPARK_MARKS]
 
 
-def parsed(topic: str, offset: int, **values: Any) -> tuple[Any, ...]:
-    row = dict.fromkeys(PARSED.names) | {"topic": topic, "partition": 0, "offset": offset, "timestamp_ms": 9}
-    row |= {"event_id": f"e{offset}", "event_time": 1_000 + offset, "account_id": "a"} | values
-    return tuple(row.values())
+def parsed(topic: str, offset: int, **values: Any) -> dict[str, Any]:
+    row = {"topic": topic, "partition": 0, "offset": offset, "event_id": f"e{offset}"}
+    return row | {"event_time": 1_000 + offset, "account_id": "a"} | values
 
 
-@pytest.fixture(scope="module")
-def rows(spark: SparkSession) -> Any:
+@pytest.fixture
+def rows() -> Any:
     """Written out of order, as several partitions give them."""
-    frame = spark.createDataFrame(
+    batch = pa.RecordBatch.from_pylist(
         [
             parsed(CREDIT_TOPIC.name, 3, credit=-2, partition=1),
             parsed(CREDIT_TOPIC.name, 7, credit=9, event_id="e5"),
@@ -32,9 +29,9 @@ def rows(spark: SparkSession) -> Any:
             parsed(CREDIT_TOPIC.name, 6, error_class="not_json", event_id=None, account_id=None),
             parsed(TASK_TOPIC.name, 1, task_id="t", step=1, steps_total=2, reward=30),
         ],
-        PARSED,
+        schema=to_arrow_schema(parsed_schema(LOOKED_AT)),
     )
-    return postings(frame.select(*LOOKED_AT)).toArrow()
+    return pa.Table.from_batches([postings(batch)])
 
 
 def test_every_credit_event_is_an_entry_in_the_order_of_the_origins(rows: Any) -> None:

@@ -59,6 +59,13 @@ class DriverProcess:
     def finished(self, job: str) -> int:
         return self._highest(job, "commits")
 
+    def children(self, name: str) -> list[int]:
+        """Processes of this name that it has started itself."""
+        found: set[int] = set()
+        for task in Path(f"/proc/{self._process.pid}/task").iterdir():
+            found.update(map(int, (task / "children").read_text().split()))
+        return [pid for pid in found if Path(f"/proc/{pid}/comm").read_text().strip() == name]
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait(timeout=60)

@@ -251,6 +251,16 @@ class ReadingConformance:
         store.upsert("late_event", pa.Table.from_pylist([row], schema=schema_of(LATE_EVENT)), batch(0))
         assert rows_in(store, "late_event", None, Condition("offset", ">=", 9)) == [("t", 3, 9, "a", 1, 2)]
 
+    def test_several_tables_are_upserted_at_once(self, store: Store) -> None:
+        late = {"topic": "t", "partition": 0, "offset": 7, "event_id": "e", "event_time_ms": 1, "behind_ms": 2}
+        rows = {"late_event": pa.Table.from_pylist([late]), "user_region": region("one", "CN")}
+        for number in range(2):
+            store.upsert_all(rows, batch(number))
+        assert rows_in(store, "user_region", ["account_id", "country"]) == [("one", "CN")]
+        assert rows_in(store, "late_event", ["offset", "behind_ms"]) == [(7, 2)]
+        with pytest.raises(ValueError, match="credit_log is a log table"):
+            store.upsert_all({"user_region": region("two", "FR"), "credit_log": events([event(1)])}, batch(2))
+
     def test_log_tables_take_no_upserts(self, store: Store) -> None:
         with pytest.raises(ValueError, match="credit_log is a log table"):
             store.upsert("credit_log", events([event(1)]), batch(0))

@@ -36,6 +36,11 @@ class ChildProcess:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None, "it was started"
+        return self._process.pid
+
+    @property
     def exit_code(self) -> int | None:
         return None if self._process is None else self._process.poll()
 

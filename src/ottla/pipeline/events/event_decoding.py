@@ -1,10 +1,11 @@
 """One record's bytes to one event, or to the reason why it is none. Pure; knows no Spark.
 
 The fast way takes sound events in one step. What it refuses is looked at field by field, so that the reason names what
-is wrong, and unknown fields are kept. Reasons never hold a value: it might be a phone number.
+is wrong, and unknown fields are kept. Reasons hold no value that might be a phone number.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +31,13 @@ ERROR_CLASSES: Final = (NOT_JSON, MISSING_FIELD, WRONG_TYPE, FUTURE, NEGATIVE, U
 
 _encode_extra: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 _MALFORMED: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+# No release counts so far, and phone numbers begin beyond.
+_SHOWN_VERSION_MAX: Final = 99_999
+# Fields that nobody declared: those of the first kind are phones whatever they hold, those of the second if it has the
+# form of a number, and so is a text of any field that is a number with its calling code.
+_PHONE_NAME: Final = re.compile("phone", re.I)
+_LIKELY_NAME: Final = re.compile(r"mobile|msisdn|contact|(?:\b|_)(?:tel|cell)(?:\b|_)", re.I)
+_NUMBER_FORM: Final = re.compile(r"\+?(?:[ \t\u00a0().\-‐–/]*\d){7,16}[ \t\u00a0)]*")
 _JSON_NAMES: Final = {dict: "an object", list: "a list", str: "text", bool: "true or false", float: "a fraction"}
 
 
@@ -100,7 +108,7 @@ class EventDecoder:
             return Death(WRONG_TYPE, f"schema_version: expected a whole number, found {_name(version)}")
         if version not in self.type.schema_versions:
             known = ", ".join(map(str, sorted(self.type.schema_versions)))
-            shown = version if LONG_MIN <= version <= LONG_MAX else "beyond 64 bits"
+            shown = version if abs(version) <= _SHOWN_VERSION_MAX else "no version at all"
             return Death(UNKNOWN_SCHEMA_VERSION, f"schema_version is {shown}, known is {known}")
         for name in self.type.required:
             value = found.get(name)
@@ -129,18 +137,26 @@ class EventDecoder:
             return Death(WRONG_TYPE, f"event_type: expected {self.type.topic.event_type}, found another")
         return None
 
-    def _without_phones(self, value: Any, *, is_phone: bool = False) -> Any:
-        """Numbers in fields that nobody declared are numbers all the same, and so is what lies below such a field."""
+    def _without_phones(self, value: Any, path: str = "") -> Any:
+        """Numbers in fields that nobody declared are numbers all the same, and so is what lies below such a field.
+
+        `path` are the names that lead to the value.
+        """
         if isinstance(value, dict):
-            return {
-                name: self._without_phones(each, is_phone=is_phone or "phone" in name.lower())
-                for name, each in value.items()
-            }
+            return {name: self._without_phones(each, f"{path}.{name}") for name, each in value.items()}
         if isinstance(value, list):
-            return [self._without_phones(each, is_phone=is_phone) for each in value]
-        if is_phone and isinstance(value, str | int) and not isinstance(value, bool):
+            return [self._without_phones(each, path) for each in value]
+        if isinstance(value, str | int) and not isinstance(value, bool) and _is_phone(path, str(value)):
             return self._hash_phone(str(value))
         return value
+
+
+def _is_phone(path: str, text: str) -> bool:
+    if _PHONE_NAME.search(path):
+        return True
+    if not text.startswith("+") and not _LIKELY_NAME.search(path):
+        return False
+    return _NUMBER_FORM.fullmatch(text.strip()) is not None
 
 
 def _name(value: Any) -> str:

@@ -4,7 +4,7 @@ A function of the partition alone: however its events are cut into batches, the 
 batch is known by its highs, which the store keeps by offset. Pure; dead records have no time and take no part.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -38,28 +38,48 @@ def find_late(events: pa.Table, *, before: Mapping[Place, int], allowed_ms: int)
     topics = events.column("topic").combine_chunks().dictionary_encode()
     partitions, offsets, times = (_numbers(events, name) for name in ("partition", "offset", "event_time"))
     places = np.asarray(topics.indices).astype(np.int64) * (int(partitions.max()) + 1) + partitions
-    order = np.lexsort((offsets, places))
-    places, times = places[order], times[order]
     late_rows: list[Any] = []
     behinds_ms: list[Any] = []
-    edges = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
-    for start, stop in pairwise(edges):
-        first = int(order[start])
+    for rows in _in_order(places, offsets):
+        first = int(rows[0])
         place = (topics[first].as_py(), int(partitions[first]))
-        own = times[start:stop]
+        own = times[rows]
         # Of each event the largest time before it, and after the last that of all.
         running = np.maximum.accumulate(np.concatenate(([highs.get(place, _NEVER)], own)))
         highs[place] = int(running[-1])
         behind_ms = np.where(running[:-1] == _NEVER, 0, running[:-1] - own)
         late = np.flatnonzero(behind_ms > allowed_ms)
         if len(late):
-            late_rows.append(order[start + late])
+            late_rows.append(rows[late])
             behinds_ms.append(behind_ms[late])
     if not late_rows:
         return Lateness(_SCHEMA.empty_table(), highs)
     listed = events.select(LOOKED_AT).take(pa.array(np.concatenate(late_rows)))
     listed = listed.append_column("behind_ms", pa.array(np.concatenate(behinds_ms)))
     return Lateness(listed.rename_columns(list(LATE_EVENT.column_names)).cast(_SCHEMA), highs)
+
+
+def _in_order(places: "np.ndarray[Any, Any]", offsets: "np.ndarray[Any, Any]") -> Iterator["np.ndarray[Any, Any]"]:
+    """Rows of one place each, by offset; those of one place may come in several parts, in order.
+
+    Rows mostly come as they were read, in long runs of one place with growing offsets: then only runs are put in order.
+    """
+    is_edge = np.diff(places) != 0
+    starts = np.concatenate(([0], np.flatnonzero(is_edge) + 1))
+    stops = np.concatenate((starts[1:], [len(places)]))
+    runs = np.lexsort((offsets[starts], places[starts]))
+    starts, stops = starts[runs], stops[runs]
+    is_same_place = np.diff(places[starts]) == 0
+    are_in_order = bool(
+        ((np.diff(offsets) > 0) | is_edge).all()
+        and (offsets[starts[1:]] > offsets[stops[:-1] - 1])[is_same_place].all()
+    )
+    if are_in_order:
+        yield from (np.arange(start, stop) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True))
+        return
+    order = np.lexsort((offsets, places))
+    edges = [0, *(np.flatnonzero(np.diff(places[order])) + 1).tolist(), len(order)]
+    yield from (order[start:stop] for start, stop in pairwise(edges))
 
 
 def _numbers(events: pa.Table, name: str) -> "np.ndarray[Any, Any]":

@@ -4,6 +4,7 @@ Works on Arrow batches in Spark's Python workers, the same on both connectors. C
 at a time, with no Python object for a field that the topic has not.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
@@ -22,6 +23,7 @@ from ottla.pipeline.events.event_decoding import FUTURE, Death, EventDecoder
 from ottla.pipeline.events.event_types import PHONE_FIELDS
 from ottla.pipeline.events.frames import BODY, DEATH, ENVELOPE, ORIGIN, PARSED, PAYLOAD
 from ottla.pipeline.events.phone_hashing import phone_hasher
+from ottla.pipeline.events.preparing import SOURCE_COLUMNS, ArrowFunction, Preparation, prepared
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.topics import INVITE
 
@@ -33,11 +35,12 @@ EVENTS: Final = tuple(field.name for field in (*ORIGIN, *ENVELOPE, *PAYLOAD, *BO
 # What a job reads that needs no raw numbers: events, and what dead letters need.
 WITHOUT_PHONES: Final = tuple(field.name for field in PARSED if field.name not in PHONE_FIELDS)
 
-SOURCE_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 # A stream is sealed as soon as it has so many bytes: a worker and Spark hold one of them at a time.
 _SEALED_BYTES: Final = 8 << 20
 _SEALED: Final = StructType([StructField("stream", BinaryType(), nullable=False)])
+_SEALED_ARROW: Final = to_arrow_schema(_SEALED)
 _HASH_BYTES: Final = 16
+_DAY_MS: Final = 24 * 3_600_000
 _DEATH_COLUMNS: Final = frozenset(field.name for field in DEATH)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -67,31 +70,46 @@ def parse(
 
     Jobs whose rules look at numbers ask for `phone` and `invitee_phone` by name.
     """
-    wanted = _wanted(columns)
-    return frame.select(*SOURCE_COLUMNS).mapInArrow(Parser(rules, now_ms=now_ms, schema=wanted), wanted)
+    schema = parsed_schema(columns)
+    return frame.select(*SOURCE_COLUMNS).mapInArrow(Parser(rules, now_ms=now_ms, schema=schema), schema)
 
 
-def parse_to_driver(
-    frame: "DataFrame", rules: ParsingRules, *, now_ms: int, columns: Sequence[str] = WITHOUT_PHONES
-) -> pa.Table:
-    """The rows of `parse`, here. Spark carries them as sealed Arrow streams: it would make rows of its own of them,
-    and columns of those again, at several times the cost of parsing.
+def parsing(rules: ParsingRules, columns: Sequence[str] = WITHOUT_PHONES) -> Preparation:
+    """The same for a job that has it done where records are read."""
+    schema = parsed_schema(columns)
+    return Preparation(Parser(rules, now_ms=None, schema=schema), schema)
+
+
+class ToDriver:
+    """For a job whose rows all go to the driver: Spark carries them as sealed Arrow streams. It would make rows of its
+    own of them, and columns of those again, at several times the cost of parsing.
     """
-    wanted = _wanted(columns)
-    sealed = frame.select(*SOURCE_COLUMNS).mapInArrow(Sealing(Parser(rules, now_ms=now_ms, schema=wanted)), _SEALED)
-    return opened(sealed.toArrow(), to_arrow_schema(wanted))
+
+    def __init__(self, function: ArrowFunction, schema: pa.Schema) -> None:
+        self.preparation = Preparation(Sealing(function), _SEALED)
+        self._schema = schema
+
+    @classmethod
+    def parsed(cls, rules: ParsingRules, columns: Sequence[str] = WITHOUT_PHONES) -> "ToDriver":
+        schema = parsed_schema(columns)
+        return cls(Parser(rules, now_ms=None, schema=schema), to_arrow_schema(schema))
+
+    def rows(self, frame: "DataFrame") -> pa.Table:
+        """What the function makes of the records of a batch, here."""
+        return opened(prepared(frame, self.preparation).toArrow(), self._schema)
 
 
-def _wanted(columns: Sequence[str]) -> StructType:
+def parsed_schema(columns: Sequence[str]) -> StructType:
+    """These columns of PARSED, in the order that is theirs there."""
     wanted = StructType([field for field in PARSED if field.name in set(columns)])
     assert len(wanted) == len(columns), f"of {columns}, only {wanted.names} are columns of PARSED"
     return wanted
 
 
 class Parser:
-    """Pickled to the workers; there it makes its decoders with the first batch."""
+    """Pickled to the workers; there it makes its decoders with the first batch. `now_ms` of None is the time there."""
 
-    def __init__(self, rules: ParsingRules, *, now_ms: int, schema: StructType) -> None:
+    def __init__(self, rules: ParsingRules, *, now_ms: int | None, schema: StructType) -> None:
         self._rules = rules
         self._now_ms = now_ms
         self._names = schema.names
@@ -99,18 +117,19 @@ class Parser:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         topics = _Topics(self._rules)
+        now_ms = time.time_ns() // 1_000_000 if self._now_ms is None else self._now_ms
         for batch in batches:
             for start, stop in _runs(batch.column("topic")):
-                yield self._parse(batch.slice(start, stop - start), topics)
+                yield self._parse(batch.slice(start, stop - start), topics, now_ms)
 
     def parse_batch(self, batch: pa.RecordBatch) -> pa.Table:
         """Of one Arrow batch, for who has no Spark."""
         return pa.Table.from_batches(list(self([batch])), self._schema)
 
-    def _parse(self, batch: pa.RecordBatch, topics: "_Topics") -> pa.RecordBatch:
+    def _parse(self, batch: pa.RecordBatch, topics: "_Topics", now_ms: int) -> pa.RecordBatch:
         decoder = topics.decoder(batch.column("topic")[0].as_py())
         timestamps_ms = _milliseconds(batch.column("timestamp"))
-        sound, extras, deaths = self._decode(decoder, batch.column("value").to_pylist(), timestamps_ms)
+        sound, extras, deaths = self._decode(decoder, batch.column("value").to_pylist(), timestamps_ms, now_ms)
         built = _Columns(decoder, sound, extras, topics.hash_phone)
         positions = None
         if deaths:
@@ -136,7 +155,7 @@ class Parser:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _decode(
-        self, decoder: EventDecoder, values: list[bytes | None], timestamps_ms: "np.ndarray[Any, Any]"
+        self, decoder: EventDecoder, values: list[bytes | None], timestamps_ms: "np.ndarray[Any, Any]", now_ms: int
     ) -> tuple[list[Any], list[str | None] | None, dict[int, Death]]:
         """Sound events, their unknown fields if any has some, and the others by row."""
         deaths: dict[int, Death] = {}
@@ -159,9 +178,9 @@ class Parser:
             append_row(row)
         if extras is not None:
             extras += [None] * (len(sound) - len(extras))
-        limits_ms = np.where(
-            timestamps_ms == NO_TIMESTAMP_MS, self._now_ms, np.minimum(timestamps_ms, self._now_ms)
-        ) + min(self._rules.future_allowed_ms, 1 << 62)
+        limits_ms = np.where(timestamps_ms == NO_TIMESTAMP_MS, now_ms, np.minimum(timestamps_ms, now_ms)) + min(
+            self._rules.future_allowed_ms, 1 << 62
+        )
         event_times_ms = np.fromiter(map(attrgetter("event_time"), sound), dtype=np.int64, count=len(sound))
         is_future = event_times_ms > limits_ms[rows]
         if is_future.any():
@@ -173,41 +192,67 @@ class Parser:
         return sound, extras, deaths
 
     def _future_reason(self, event_time_ms: int, limit_ms: int) -> str:
+        """In days: the time itself might be a phone number in the wrong field."""
         written_ms = limit_ms - min(self._rules.future_allowed_ms, 1 << 62)
-        return f"event_time {event_time_ms} lies {event_time_ms - written_ms} ms after the record was written"
+        return f"event_time lies {(event_time_ms - written_ms) // _DAY_MS:,} days after the record was written"
 
 
 class Sealing:
-    """What a parser gives as Arrow streams, each of them one value of a binary column."""
+    """What a parser gives as Arrow streams, each of them one value of a binary column.
 
-    def __init__(self, parser: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> None:
+    Columns in which nothing stands, as most of PARSED for the events of one topic, are left out.
+    """
+
+    def __init__(self, parser: ArrowFunction) -> None:
         self._parser = parser
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        sink: pa.BufferOutputStream | None = None
+        stream: _Stream | None = None
         for parsed in self._parser(batches):
-            if sink is None:
-                sink = pa.BufferOutputStream()
-                writer = pa.ipc.new_stream(sink, parsed.schema)
-            writer.write_batch(parsed)
-            if sink.tell() >= _SEALED_BYTES:
-                writer.close()
-                yield _sealed(sink.getvalue())
-                sink = None
-        if sink is not None:
-            writer.close()
-            yield _sealed(sink.getvalue())
+            filled = parsed.select(
+                [place for place, column in enumerate(parsed.columns) if column.null_count < parsed.num_rows]
+            )
+            if stream is not None and not stream.takes(filled):
+                yield stream.sealed()
+                stream = None
+            if stream is None:
+                stream = _Stream(filled.schema)
+            stream.writer.write_batch(filled)
+        if stream is not None:
+            yield stream.sealed()
+
+
+class _Stream:
+    """Being written."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._sink = pa.BufferOutputStream()
+        self.writer = pa.ipc.new_stream(self._sink, schema)
+
+    def takes(self, batch: pa.RecordBatch) -> bool:
+        return bool(batch.schema == self._schema and self._sink.tell() < _SEALED_BYTES)
+
+    def sealed(self) -> pa.RecordBatch:
+        self.writer.close()
+        stream = self._sink.getvalue()
+        offsets = pa.py_buffer(np.array([0, stream.size], dtype=np.int32))
+        column = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, stream])
+        return pa.RecordBatch.from_arrays([column], schema=_SEALED_ARROW)
 
 
 def opened(sealed: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows in sealed streams."""
-    tables = [pa.ipc.open_stream(stream.as_buffer()).read_all() for stream in sealed.column(0)]
+    tables = [_in_schema(pa.ipc.open_stream(stream.as_buffer()).read_all(), schema) for stream in sealed.column(0)]
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-def _sealed(stream: pa.Buffer) -> pa.RecordBatch:
-    offsets = pa.py_buffer(np.array([0, stream.size], dtype=np.int32))
-    return pa.RecordBatch.from_arrays([pa.Array.from_buffers(pa.binary(), 1, [None, offsets, stream])], ["stream"])
+def _in_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    there = set(rows.column_names)
+    columns = [
+        rows.column(field.name) if field.name in there else pa.nulls(rows.num_rows, field.type) for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 class _Topics:

@@ -13,6 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from ottla.pipeline.events.frames import PARSED
@@ -38,18 +39,7 @@ TOLD: Final = StructType(
         StructField("last_offset", LongType()),
     ]
 )
-_TOLD_ARROW: Final = pa.schema(
-    [
-        ("path", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("day", pa.string()),
-        ("error_class", pa.string()),
-        ("rows", pa.int64()),
-        ("first_offset", pa.int64()),
-        ("last_offset", pa.int64()),
-    ]
-)
+_TOLD_ARROW: Final = to_arrow_schema(TOLD)
 
 
 class DayRange(NamedTuple):

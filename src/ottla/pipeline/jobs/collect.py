@@ -14,9 +14,10 @@ from pyspark.sql import functions as sf
 
 from ottla.pipeline.events.event_decoding import CONFLICT
 from ottla.pipeline.events.lateness import LOOKED_AT, find_late
-from ottla.pipeline.events.parsing import EVENTS, ParsingRules, parse, parse_to_driver
+from ottla.pipeline.events.parsing import EVENTS, ParsingRules, ToDriver, parsing
+from ottla.pipeline.events.preparing import is_raw, prepared
 from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext, Place
-from ottla.pipeline.letters.dead_letters import DeadLetterOffice, conflicting_rows
+from ottla.pipeline.letters.dead_letters import DeadLetterOffice, conflicting_rows, records_around
 from ottla.pipeline.stores.port import Origin
 from ottla.pipeline.tables import DEAD_EVENT_COUNT, LATE_EVENT
 from ottla.pipeline.topics import TOPIC_NAMES
@@ -44,18 +45,22 @@ class Collect:
     def __init__(self, context: JobContext) -> None:
         self._store = context.store
         self._sends_letters = context.sends_letters
-        self._rules = ParsingRules.of(context.settings)
+        rules = ParsingRules.of(context.settings)
+        # All of it goes to the driver and no row of it back, or it is looked at several times where it is.
+        self._to_driver = ToDriver.parsed(rules) if context.store.writes_in_driver else None
+        self.preparation = parsing(rules) if self._to_driver is None else self._to_driver.preparation
+        self._bootstrap = context.bootstrap
+        self._fails_on_data_loss = bool(context.settings["source.fails_on_data_loss"])
         self._lateness_allowed_ms = context.settings.get_int("events.lateness_allowed_ms")
         self._office = DeadLetterOffice(
             context.bootstrap, partitions=context.settings.get_int("dead_letters.partitions")
         )
 
     def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
-        if self._store.writes_in_driver:
-            # All of it goes to the driver and no row of it back: nothing to be kept for a second look.
-            return self._finish(frame, None, parse_to_driver(frame, self._rules, now_ms=batch.now_ms), batch)
-        parsed = parse(frame, self._rules, now_ms=batch.now_ms)
-        # Looked at several times; read, decoded and parsed once.
+        if self._to_driver is not None:
+            return self._finish(frame, None, self._to_driver.rows(frame), batch)
+        # Read, decoded and parsed once.
+        parsed = prepared(frame, self.preparation)
         parsed.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             return self._finish(frame, parsed, parsed.select(*LOOKED_AT, "error_class").toArrow(), batch)
@@ -79,12 +84,12 @@ class Collect:
         dead = _count_dead(gone, appended.conflicts)
         if dead:
             if appended.conflicts:
-                conflicting = conflicting_rows(frame, appended.conflicts)
+                conflicting = conflicting_rows(self._records(frame, appended.conflicts), appended.conflicts)
                 dead_rows = conflicting if dead_rows is None else dead_rows.unionByName(conflicting)
             assert dead_rows is not None
             if self._sends_letters:
                 self._office.send(dead_rows, {topic for topic, _ in dead})
-            self._store.upsert(DEAD_EVENT_COUNT.name, _dead_counts(dead, str(batch.id)), batch.id)
+            self._store.upsert(DEAD_EVENT_COUNT.name, _dead_counts(dead, batch), batch.id)
         by_class: Counter[str] = Counter()
         for (_, error_class), count in dead.items():
             by_class[error_class] += count
@@ -96,8 +101,18 @@ class Collect:
             dead=dict(by_class),
         )
 
+    def _records(self, frame: "DataFrame", conflicts: Sequence[Origin]) -> "DataFrame":
+        """As they lie on the topics: letters hold them as they were."""
+        if is_raw(frame):
+            return frame
+        return records_around(
+            frame.sparkSession, self._bootstrap, conflicts, fails_on_data_loss=self._fails_on_data_loss
+        )
+
     def _list_late(self, sound: pa.Table, batch: JobBatch) -> int:
-        starts = {**_first_offsets(sound), **batch.starts}
+        starts = batch.starts
+        if not batch.ends.keys() <= starts.keys():
+            starts = {**_first_offsets(sound), **starts}
         before = self._store.event_time_high(NAME, starts)
         late, highs = find_late(sound, before=before, allowed_ms=self._lateness_allowed_ms)
         if late.num_rows:
@@ -122,9 +137,10 @@ def _count_dead(dead: pa.Table, conflicts: Sequence[Origin]) -> dict[tuple[str, 
     return dict(counted)
 
 
-def _dead_counts(dead: Mapping[tuple[str, str], int], batch: str) -> pa.Table:
+def _dead_counts(dead: Mapping[tuple[str, str], int], batch: JobBatch) -> pa.Table:
+    of_batch = {"batch": str(batch.id), "noted_ms": batch.now_ms}
     rows = [
-        {"topic": topic, "error_class": error_class, "batch": batch, "events": count}
+        {"topic": topic, "error_class": error_class, "events": count, **of_batch}
         for (topic, error_class), count in sorted(dead.items())
     ]
     return pa.Table.from_pylist(rows)

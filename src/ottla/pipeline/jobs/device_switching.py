@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 from ottla.pipeline.detection.device_step import device_step
 from ottla.pipeline.detection.intake import LOGIN_COLUMNS, logins_of
 from ottla.pipeline.detection.thresholds import load_thresholds
-from ottla.pipeline.events.parsing import ParsingRules, parse
+from ottla.pipeline.events.parsing import ParsingRules, ToDriver
 from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext
 from ottla.pipeline.jobs.verdicts import Verdicts, figures_of
+from ottla.pipeline.retention import kept_from_ms
 from ottla.pipeline.tables import DEVICE_ALERT
 from ottla.pipeline.topics import LOGIN
 
@@ -35,15 +36,22 @@ class DeviceSwitching:
 
     def __init__(self, context: JobContext) -> None:
         self._store = context.store
-        self._rules = ParsingRules.of(context.settings)
+        # One small topic, few columns: all of it goes to the driver in one job of Spark's.
+        self._to_driver = ToDriver.parsed(ParsingRules.of(context.settings), ("error_class", *LOGIN_COLUMNS))
+        self.preparation = self._to_driver.preparation
         self._limits = load_thresholds(context.settings.get_text("detection.thresholds") or None).device_switching
         self._verdicts = Verdicts(context, NAME, DEVICE_ALERT)
 
     def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
-        # One small topic, few columns: all of it goes to the driver in one job of Spark's.
-        rows = parse(frame, self._rules, now_ms=batch.now_ms, columns=("error_class", *LOGIN_COLUMNS)).toArrow()
+        rows = self._to_driver.rows(frame)
         sound = rows.filter(pc.is_null(rows.column("error_class")))
         high_ms = pc.max(sound.column("event_time")).as_py() or 0
-        outcome = device_step(self._store, logins_of(sound), self._limits, detected_ms=high_ms)
+        outcome = device_step(
+            self._store,
+            logins_of(sound),
+            self._limits,
+            detected_ms=high_ms,
+            alerts_from_ms=kept_from_ms(self._store, DEVICE_ALERT.name) or 0,
+        )
         written = self._verdicts.carry_out(outcome, batch.id)
         return BatchOutcome(rows.num_rows, written, figures=figures_of(outcome))

@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ottla.pipeline.events.parsing import SOURCE_COLUMNS, ParsingRules
+from ottla.pipeline.events.parsing import ParsingRules
+from ottla.pipeline.events.preparing import Preparation, prepared
 from ottla.pipeline.export.export_files import TOLD, DayRange, ExportTask
 from ottla.pipeline.export.export_state import ExportState, Move
+from ottla.spark.mapped_source import register_mapped
+from ottla.spark.source import NAME as OTTLA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,9 +84,13 @@ def export(
         shutil.rmtree(work, ignore_errors=True)  # of a round that was not finished
         work.mkdir()
         spark = spark or start_spark()
-        frame = spark.read.format(connector).options(**source, **_bounds(ranges)).load()
         task = ExportTask(work, rules, now_ms=now_ms, days=plan.days, is_by_day=plan.layout == BY_DAY)
-        told = frame.select(*SOURCE_COLUMNS).mapInArrow(task, TOLD).collect()
+        name = connector
+        if connector == OTTLA:
+            name = f"{OTTLA}_export"
+            register_mapped(spark, name, task, TOLD)
+        frame = spark.read.format(name).options(**source, **_bounds(ranges)).load()
+        told = prepared(frame, Preparation(task, TOLD)).collect()
         files = [row.asDict() for row in told if row["path"] is not None]
         state.commit(
             [_move(plan, file) for file in files],

@@ -5,9 +5,9 @@ Bad events are left out: they are the dead letters of `collect`.
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.pipeline.events.parsing import ParsingRules, parse
+from ottla.pipeline.events.parsing import Parser, ParsingRules, ToDriver, parsed_schema
 from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext
-from ottla.pipeline.ledger.postings import LOOKED_AT, entries_of, postings, steps_of
+from ottla.pipeline.ledger.postings import LOOKED_AT, POSTINGS, Postings, entries_of, steps_of
 from ottla.pipeline.topics import CREDIT, TASK
 
 if TYPE_CHECKING:
@@ -29,12 +29,13 @@ class IncomeAndTasks:
 
     def __init__(self, context: JobContext) -> None:
         self._store = context.store
-        self._rules = ParsingRules.of(context.settings)
+        parser = Parser(ParsingRules.of(context.settings), now_ms=None, schema=parsed_schema(LOOKED_AT))
+        # Few columns of few topics: they go to the driver in one job of Spark's, in place of one for each table.
+        self._to_driver = ToDriver(Postings(parser), POSTINGS)
+        self.preparation = self._to_driver.preparation
 
     def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
-        parsed = parse(frame, self._rules, now_ms=batch.now_ms, columns=LOOKED_AT)
-        # Few columns of few topics: they go to the driver in one job of Spark's, in place of one for each table.
-        rows = postings(parsed).toArrow()
+        rows = self._to_driver.rows(frame)
         posted = self._store.post_arrow(entries_of(rows), steps_of(rows), batch.id)
         return BatchOutcome(
             rows_read=rows.num_rows,

@@ -15,11 +15,12 @@ from ottla.pipeline.detection.outcome import Outcome
 from ottla.pipeline.detection.phone_region import PhoneRegions
 from ottla.pipeline.detection.private_numbers import number_hider
 from ottla.pipeline.detection.thresholds import load_thresholds
-from ottla.pipeline.events.parsing import SOURCE_COLUMNS, ParsingRules
+from ottla.pipeline.events.parsing import ParsingRules, ToDriver
 from ottla.pipeline.events.phone_hashing import plain_number
 from ottla.pipeline.jobs.life_reduction import REDUCED, LifeReduction, taken_apart
 from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext
 from ottla.pipeline.jobs.verdicts import Verdicts, figures_of
+from ottla.pipeline.retention import kept_from_ms
 from ottla.pipeline.stores.port import Batch
 from ottla.pipeline.tables import INVITE_ALERT
 
@@ -43,7 +44,9 @@ class InviteFraud:
     def __init__(self, context: JobContext) -> None:
         settings = context.settings
         self._store = context.store
-        self._rules = rules = ParsingRules.of(settings)
+        rules = ParsingRules.of(settings)
+        self._to_driver = ToDriver(LifeReduction(rules), REDUCED)
+        self.preparation = self._to_driver.preparation
         self._limits = load_thresholds(settings.get_text("detection.thresholds") or None).invite_fraud
         addresses = settings.get_text("detection.address_table")
         self._region_of_network = load_address_table(addresses) if addresses else None
@@ -59,8 +62,7 @@ class InviteFraud:
         )
 
     def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
-        reduction = LifeReduction(self._rules, now_ms=batch.now_ms)
-        reduced = taken_apart(frame.select(*SOURCE_COLUMNS).mapInArrow(reduction, REDUCED).toArrow())
+        reduced = taken_apart(self._to_driver.rows(frame))
         before = stored_clock(self._store)
         # Topics of which the batch has nothing had nothing to read, as every batch takes a share of each: idle.
         after = advanced(before, reduced.highs, idle_topics=before.highs.keys() - reduced.highs.keys())
@@ -83,4 +85,5 @@ class InviteFraud:
             before=before,
             after=after,
             region_of_network=self._region_of_network,
+            alerts_from_ms=kept_from_ms(self._store, INVITE_ALERT.name) or 0,
         )

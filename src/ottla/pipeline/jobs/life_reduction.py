@@ -8,23 +8,18 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ottla.pipeline.detection.intake import LIFE_COLUMNS, LIFE_SCHEMA, LIFE_TOPICS, PERSON_COLUMNS, first_moments
-from ottla.pipeline.events.frames import PARSED
-from ottla.pipeline.events.parsing import Parser, ParsingRules
+from ottla.pipeline.events.parsing import Parser, ParsingRules, parsed_schema
 
 # Rows of three kinds: a person's event; a moment of use (account and time, no topic); and how much of a topic a task
 # has read, with the largest event time of it (no event id).
 _ROWS: Final = "rows"
-REDUCED: Final = StructType(
-    [StructField(name, LongType() if name == "event_time" else StringType()) for name in PERSON_COLUMNS]
-    + [StructField(_ROWS, LongType())]
+REDUCED: Final = pa.schema(
+    [(name, pa.int64() if name == "event_time" else pa.string()) for name in PERSON_COLUMNS] + [(_ROWS, pa.int64())]
 )
-_REDUCED_ARROW: Final = to_arrow_schema(REDUCED)
-_PARSED_PERSONS: Final = StructType([field for field in PARSED if field.name in (*PERSON_COLUMNS, "error_class")])
-_PARSED_LIVES: Final = StructType([field for field in PARSED if field.name in (*LIFE_COLUMNS, "topic", "error_class")])
+_PARSED_PERSONS: Final = parsed_schema((*PERSON_COLUMNS, "error_class"))
+_PARSED_LIVES: Final = parsed_schema((*LIFE_COLUMNS, "topic", "error_class"))
 _LIFE_TOPICS: Final = pa.array(LIFE_TOPICS)
 
 
@@ -38,9 +33,9 @@ class Reduced(NamedTuple):
 
 
 class LifeReduction:
-    """For `mapInArrow` over the source's columns; pickled to the workers."""
+    """Over the source's columns; pickled to the workers. `now_ms` of None is the time there."""
 
-    def __init__(self, rules: ParsingRules, *, now_ms: int) -> None:
+    def __init__(self, rules: ParsingRules, *, now_ms: int | None = None) -> None:
         self._persons = Parser(rules, now_ms=now_ms, schema=_PARSED_PERSONS)
         self._lives = Parser(rules, now_ms=now_ms, schema=_PARSED_LIVES)
 
@@ -63,7 +58,7 @@ class LifeReduction:
             yield _in_schema(first_moments(pa.concat_tables(moments)))
         told = [{"topic": topic, "event_time": high_ms, _ROWS: rows} for topic, (rows, high_ms) in read.items()]
         if told:
-            yield pa.RecordBatch.from_pylist(told, schema=_REDUCED_ARROW)
+            yield pa.RecordBatch.from_pylist(told, schema=REDUCED)
 
     def _parsed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Of one topic each. Columns that nobody looks at are not made: for most events that is all but two."""
@@ -97,6 +92,6 @@ def taken_apart(rows: pa.Table) -> Reduced:
 def _in_schema(rows: pa.Table) -> pa.RecordBatch:
     columns = [
         rows.column(field.name).combine_chunks() if field.name in rows.column_names else pa.nulls(len(rows), field.type)
-        for field in _REDUCED_ARROW
+        for field in REDUCED
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=_REDUCED_ARROW)
+    return pa.RecordBatch.from_arrays(columns, schema=REDUCED)

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ottla.pipeline.detection.fact_reading import rows_of
 from ottla.pipeline.detection.outcome import arrow_rows
 from ottla.pipeline.detection.phone_region import UNKNOWN_COUNTRY, PhoneRegions
-from ottla.pipeline.events.frames import PARSED
-from ottla.pipeline.events.parsing import SOURCE_COLUMNS, Parser, ParsingRules
+from ottla.pipeline.events.parsing import Parser, ParsingRules, ToDriver, parsed_schema
 from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext
 from ottla.pipeline.tables import USER_REGION
 from ottla.pipeline.topics import LOGIN, VERIFY
@@ -26,14 +24,9 @@ if TYPE_CHECKING:
 NAME: Final = "phone_region"
 UNKNOWN_REGIONS: Final = "unknown_regions"
 _VERIFIED: Final = "ok"
-_LOOKED_AT: Final = ("topic", "error_class", "event_time", "account_id", "phone", "phone_hash", "outcome")
-_PARSED: Final = StructType([field for field in PARSED if field.name in _LOOKED_AT])
+_PARSED: Final = parsed_schema(("topic", "error_class", "event_time", "account_id", "phone", "phone_hash", "outcome"))
 # The newest number of an account; and one row without an account, that says how many records a task has read.
-NEWEST: Final = StructType(
-    [StructField("account_id", StringType()), StructField("event_time", LongType())]
-    + [StructField(name, StringType()) for name in ("phone", "phone_hash")]
-)
-_NEWEST_ARROW: Final = pa.schema(
+NEWEST: Final = pa.schema(
     [("account_id", pa.string()), ("event_time", pa.int64()), ("phone", pa.string()), ("phone_hash", pa.string())]
 )
 
@@ -51,14 +44,15 @@ class PhoneRegion:
 
     def __init__(self, context: JobContext) -> None:
         self._store = context.store
-        self._rules = ParsingRules.of(context.settings)
+        rules = ParsingRules.of(context.settings)
+        self._to_driver = ToDriver(NewestNumbers(rules), NEWEST)
+        self.preparation = self._to_driver.preparation
         self._regions = PhoneRegions(
-            calling_code=self._rules.phone_calling_code, language=context.settings.get_text("phones.region_language")
+            calling_code=rules.phone_calling_code, language=context.settings.get_text("phones.region_language")
         )
 
     def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
-        task = NewestNumbers(self._rules, now_ms=batch.now_ms)
-        rows = frame.select(*SOURCE_COLUMNS).mapInArrow(task, NEWEST).toArrow()
+        rows = self._to_driver.rows(frame)
         is_count = pc.is_null(rows.column("account_id"))
         rows_read = pc.sum(rows.filter(is_count).column("event_time")).as_py() or 0
         fresh = self._fresh(newest(rows.filter(pc.invert(is_count))))
@@ -86,9 +80,9 @@ class PhoneRegion:
 
 
 class NewestNumbers:
-    """For `mapInArrow` over the source's columns; pickled to the workers."""
+    """Over the source's columns; pickled to the workers. `now_ms` of None is the time there."""
 
-    def __init__(self, rules: ParsingRules, *, now_ms: int) -> None:
+    def __init__(self, rules: ParsingRules, *, now_ms: int | None = None) -> None:
         self._parser = Parser(rules, now_ms=now_ms, schema=_PARSED)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -102,15 +96,15 @@ class NewestNumbers:
                 pc.fill_null(pc.equal(parsed.column("outcome"), _VERIFIED), False),
             )
             sound = parsed.filter(pc.and_(counts, pc.is_null(parsed.column("error_class"))))
-            found.append(pa.Table.from_batches([sound.select(_NEWEST_ARROW.names)]))
+            found.append(pa.Table.from_batches([sound.select(NEWEST.names)]))
         if found:
             yield from newest(pa.concat_tables(found)).to_batches()
-            yield pa.RecordBatch.from_pylist([{"event_time": rows_read}], schema=_NEWEST_ARROW)
+            yield pa.RecordBatch.from_pylist([{"event_time": rows_read}], schema=NEWEST)
 
 
 def newest(rows: pa.Table) -> pa.Table:
     """Of each account the row with the largest event time; of two at the same time that with the greater hash."""
-    ordered = rows.cast(_NEWEST_ARROW).sort_by(
+    ordered = rows.cast(NEWEST).sort_by(
         [("account_id", "ascending"), ("event_time", "descending"), ("phone_hash", "descending")]
     )
     accounts = ordered.column("account_id").combine_chunks()

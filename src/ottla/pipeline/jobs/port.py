@@ -13,6 +13,8 @@ from ottla.pipeline.stores.port import Batch, Store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from ottla.pipeline.events.preparing import Preparation
+
 Place = tuple[str, int]  # topic and partition
 
 
@@ -57,6 +59,17 @@ class Job(Protocol):
 
     def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
         """Work off the records of `frame`, which has the columns of Spark's Kafka source. Raises to be run again."""
+
+
+@runtime_checkable
+class PreparingJob(Protocol):
+    """A job that says beforehand what becomes of records in Spark's workers.
+
+    Where the source can do that while it reads, `frame` has its outcome in place of records: `preparing.prepared` makes
+    the two the same. None where it hangs on something that the job's settings don't say.
+    """
+
+    preparation: "Preparation | None"
 
 
 @runtime_checkable

@@ -29,18 +29,13 @@ class Verdicts:
         """How many rows were written. See `Outcome` for the order."""
         if self._tells:
             self._tell(outcome)
-        written: int = outcome.alerts.num_rows
-        if written:
-            self._store.upsert(self._table.name, outcome.alerts, batch)
         if outcome.withdrawn:
             self._store.delete(self._table.name, [(each.alert_id,) for each in outcome.withdrawn], batch)
-        for name, rows in outcome.facts.items():
-            if rows.num_rows:
-                self._store.upsert(name, rows, batch)
-                written += rows.num_rows
-        if outcome.clock.num_rows:
-            self._store.upsert(DETECTOR_CLOCK.name, outcome.clock, batch)
-        return written
+        ordered = {self._table.name: outcome.alerts, **outcome.facts, DETECTOR_CLOCK.name: outcome.clock}
+        rows_by_table = {name: rows for name, rows in ordered.items() if rows.num_rows}
+        if rows_by_table:
+            self._store.upsert_all(rows_by_table, batch)
+        return sum(rows.num_rows for name, rows in rows_by_table.items() if name != DETECTOR_CLOCK.name)
 
     def _tell(self, outcome: Outcome) -> None:
         """Before they are stored: an alert that is stored already is not found to be new again."""

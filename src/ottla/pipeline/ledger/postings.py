@@ -1,22 +1,20 @@
 """Events to postings: credits become entries of the ledger, task events the steps of their tasks.
 
-Pure: `postings` is a function of DataFrames, `entries_of` and `steps_of` divide what it gave, in Arrow. Nothing is read
-or written here.
+Pure functions of Arrow batches: `postings` runs in Spark's workers, `entries_of` and `steps_of` divide what it gave in
+the driver. Nothing is read or written here.
 """
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.functions import col, concat, lit, sha2, substring, when
 
-from ottla.pipeline.ledger.ledger_rules import CREDIT, ENTRY_ID_DIGITS, SEPARATOR
+from ottla.pipeline.events.preparing import ArrowFunction
+from ottla.pipeline.ledger.ledger_rules import CREDIT, entry_id
 from ottla.pipeline.tables import LEDGER, TASK_STEP
 from ottla.pipeline.topics import CREDIT as CREDIT_TOPIC
 from ottla.pipeline.topics import TASK as TASK_TOPIC
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 # What is looked at of PARSED.
 LOOKED_AT: Final = (
@@ -33,29 +31,54 @@ LOOKED_AT: Final = (
     "steps_total",
     "reward",
 )
+POSTINGS: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("error_class", pa.string()),
+        ("entry_id", pa.string()),
+        ("rule", pa.string()),
+        ("account_id", pa.string()),
+        ("event_id", pa.string()),
+        ("amount", pa.int64()),
+        ("event_time_ms", pa.int64()),
+        ("task_id", pa.string()),
+        ("step", pa.int64()),
+        ("steps_total", pa.int64()),
+        ("reward", pa.int64()),
+    ]
+)
+_FROM: Final = {"amount": "credit", "event_time_ms": "event_time"}
 
 
-def postings(parsed: "DataFrame") -> "DataFrame":
+class Postings:
+    """`postings` of all that a parser gives; pickled to the workers."""
+
+    def __init__(self, parser: ArrowFunction) -> None:
+        self._parser = parser
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return map(postings, self._parser(batches))
+
+
+def postings(parsed: pa.RecordBatch) -> pa.RecordBatch:
     """A row for each row: what an entry needs of a credit event, what a step needs of a task event.
 
     An event that is there twice gives the same entry twice: the store keeps one, and says how many more there were.
     """
-    is_credit = (col("topic") == CREDIT_TOPIC.name) & col("error_class").isNull()
-    return parsed.select(
-        "topic",
-        "partition",
-        "offset",
-        "error_class",
-        when(is_credit, _entry_id(col("event_id"), CREDIT)).alias("entry_id"),
-        when(is_credit, lit(CREDIT)).alias("rule"),
-        "account_id",
-        "event_id",
-        col("credit").alias("amount"),
-        col("event_time").alias("event_time_ms"),
-        "task_id",
-        "step",
-        "steps_total",
-        "reward",
+    is_credit = pc.and_(
+        pc.equal(parsed.column("topic"), CREDIT_TOPIC.name), pc.is_null(parsed.column("error_class"))
+    ).to_pylist()
+    ids = [
+        entry_id(event_id, CREDIT) if is_own else None
+        for event_id, is_own in zip(parsed.column("event_id").to_pylist(), is_credit, strict=True)
+    ]
+    rules = [CREDIT if is_own else None for is_own in is_credit]
+    made = {"entry_id": pa.array(ids, pa.string()), "rule": pa.array(rules, pa.string())}
+    return pa.RecordBatch.from_arrays(
+        [made[name] if name in made else parsed.column(_FROM.get(name, name)) for name in POSTINGS.names],
+        schema=POSTINGS,
     )
 
 
@@ -72,8 +95,3 @@ def steps_of(rows: pa.Table) -> pa.Table:
 def _sound(rows: pa.Table, topic: str) -> pa.Table:
     found = rows.filter(pc.and_(pc.equal(rows.column("topic"), topic), pc.is_null(rows.column("error_class"))))
     return found.sort_by([("partition", "ascending"), ("offset", "ascending")])
-
-
-def _entry_id(event_id: "Column", rule: str) -> "Column":
-    """`ledger_rules.entry_id` as Spark computes it."""
-    return substring(sha2(concat(lit(rule + SEPARATOR), event_id), 256), 1, ENTRY_ID_DIGITS)

@@ -4,6 +4,7 @@ At least once: a batch that is run again sends its letters again, and the origin
 are made with their first letter. What becomes of letters later is `redrive`'s.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,7 @@ from ottla.pipeline.events.event_decoding import CONFLICT
 from ottla.pipeline.stores.port import Origin
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 SUFFIX: Final = ".dlq"
 
@@ -69,6 +70,25 @@ def conflicting_rows(frame: "DataFrame", conflicts: Sequence[Origin]) -> "DataFr
         "key",
         "value",
     )
+
+
+def records_around(
+    spark: "SparkSession", bootstrap: str, origins: Sequence[Origin], *, fails_on_data_loss: bool
+) -> "DataFrame":
+    """The records from the first to the last of these origins of each partition, read once more from the topics."""
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for topic, partition, offset in sorted(origins):
+        starts.setdefault(topic, {}).setdefault(str(partition), offset)
+        ends.setdefault(topic, {})[str(partition)] = offset + 1
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "assign": json.dumps({topic: sorted(map(int, partitions)) for topic, partitions in starts.items()}),
+        "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(ends),
+        "failOnDataLoss": "true" if fails_on_data_loss else "false",
+    }
+    return spark.read.format("ottla").options(**options).load()
 
 
 class DeadLetterOffice:

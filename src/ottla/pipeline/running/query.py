@@ -55,7 +55,7 @@ class Source(NamedTuple):
 
 
 class SparkEnded(Exception):
-    """Spark's process is gone, and no query can be started again without it."""
+    """Spark's process is gone, and no query can be started again without it. The runner's says how, and what to do."""
 
 
 class StopAsked(Exception):
@@ -116,6 +116,8 @@ class JobQuery:
             self.progress.last_failure = str(error)
             self.progress.state = FAILED
             self._tell(f"{self.job.name} can't go on: {error}")
+        except ConnectionError as error:  # the cluster's are ClientErrors
+            raise SparkEnded from error
         except (ClientError, PySparkException, Py4JJavaError, OSError) as error:
             self._fail(error, time.monotonic())
         except Py4JError as error:  # no answer at all, not even one that it went wrong
@@ -188,6 +190,14 @@ class JobQuery:
             self._query = None
         if not self.is_over:
             self.progress.state = STOPPED
+
+    def lose(self, reason: str) -> None:
+        """Spark is gone: nothing can be asked, nor stopped."""
+        self._is_stopping.set()
+        self._query = None
+        if not self.is_over:
+            self.progress.last_failure = reason
+            self.progress.state = FAILED
 
     def _fail(self, error: BaseException, now_s: float) -> None:
         self._failures_in_a_row += 1

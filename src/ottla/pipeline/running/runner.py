@@ -11,12 +11,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from py4j.protocol import Py4JNetworkError
+
 from ottla.clients.admin import Admin
 from ottla.clients.errors import ClientError
 from ottla.clients.topics import EARLIEST
 from ottla.core.types import TopicPartition
 from ottla.pipeline.jobs.known import open_job
-from ottla.pipeline.jobs.port import Job, JobContext
+from ottla.pipeline.jobs.port import Job, JobContext, PreparingJob
 from ottla.pipeline.retention import RetentionKeeper, retention_limits
 from ottla.pipeline.running.checkpoints import About, Checkpoint
 from ottla.pipeline.running.group_offsets import GroupOffsets
@@ -24,6 +26,10 @@ from ottla.pipeline.running.progress import JobProgress, MetricsFile
 from ottla.pipeline.running.query import FAILED, JobQuery, Restarts, Source, SparkEnded
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.stores.port import Store
+from ottla.pipeline.trimming import TrimRules
+from ottla.spark.java_process import how_it_ended
+from ottla.spark.mapped_source import register_mapped
+from ottla.spark.source import NAME as OTTLA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +81,7 @@ class Runner:
         self._is_asked_to_stop = True
 
     def run(self, start_spark: Callable[[], "SparkSession"]) -> bool:
-        """Raises ClientError if the cluster can't be reached, CheckpointRefused, or what a store says."""
+        """Raises ClientError if the cluster can't be reached, CheckpointRefused, SparkEnded, or what a store says."""
         with ExitStack() as stack:
             admin = stack.enter_context(
                 Admin(bootstrap_servers=self._plan.bootstrap, default_api_timeout_ms=_CLUSTER_PATIENCE_MS)
@@ -104,16 +110,20 @@ class Runner:
             queries = [
                 self._query(spark, admin, progress, *parts) for progress, parts in zip(self.progress, jobs, strict=True)
             ]
-            retention = RetentionKeeper(store, retention_limits(self._settings), tell=self._tell)
+            retention = RetentionKeeper(
+                store, retention_limits(self._settings), TrimRules.of(self._settings), tell=self._tell
+            )
             try:
                 for query in queries:
                     query.start()
                 self._watch(queries, admin, metrics, retention)
-            except SparkEnded:
+            except (SparkEnded, Py4JNetworkError) as error:
                 # Together with us, if one signal went to all processes.
                 if not self._is_asked_to_stop:
-                    self._tell("Spark's process has ended, with it the run")
-                    return False
+                    how = how_it_ended(is_expected=True) or "Spark does not answer any more"
+                    for query in queries:
+                        query.lose(how)
+                    raise SparkEnded(self._told_end(how)) from error
             finally:
                 for query in queries:
                     query.stop_now()
@@ -150,6 +160,14 @@ class Runner:
                 return
             time.sleep(_LOOK_EVERY_S)
 
+    def _told_end(self, how: str) -> str:
+        checkpoint = self._plan.checkpoint
+        return (
+            f"{how}; with it ended the jobs {', '.join(self._plan.jobs)}. Its log: {checkpoint / 'spark.log'}. "
+            f"Run the same command again: each job goes on from its checkpoint in {checkpoint}, and a batch that was "
+            "not finished is done again, no event twice"
+        )
+
     def _write(self, metrics: MetricsFile) -> None:
         try:
             metrics.write()
@@ -172,7 +190,7 @@ class Runner:
             spark,
             job,
             store=store,
-            source=Source(self._plan.connector, self._source_options(job, spark), self._plan.trigger_ms),
+            source=Source(self._format(job, spark), self._source_options(job, spark), self._plan.trigger_ms),
             checkpoint=checkpoint,
             group_offsets=GroupOffsets(admin, progress.group, warn=self._tell),
             progress=progress,
@@ -188,6 +206,15 @@ class Runner:
     def _group(self, job: Job) -> str:
         return job.group if self._plan.replay is None else f"{job.group}-{self._plan.replay}"
 
+    def _format(self, job: Job, spark: "SparkSession") -> str:
+        """The source's name for Spark: our own one does a job's work on records in the workers that read them."""
+        preparation = job.preparation if isinstance(job, PreparingJob) else None
+        if self._plan.connector != OTTLA or preparation is None:
+            return self._plan.connector
+        name = f"{OTTLA}_{job.name}"
+        register_mapped(spark, name, preparation.function, preparation.schema)
+        return name
+
     def _source_options(self, job: Job, spark: "SparkSession") -> dict[str, str]:
         # By pattern, so that topics and partitions that come later are found, and one that is missing is no error.
         options = {
@@ -197,7 +224,7 @@ class Runner:
             "maxOffsetsPerTrigger": str(self._settings.get_int("batches.max_events")),
             "failOnDataLoss": "true" if self._settings["source.fails_on_data_loss"] else "false",
         }
-        if self._plan.connector == "ottla":
+        if self._plan.connector == OTTLA:
             # Topics times partitions are many small slices, and each task has its price.
             options["maxPartitions"] = str(_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
         return options

@@ -106,6 +106,9 @@ class Store(Protocol):
     def upsert(self, table: str, rows: pa.Table, batch: Batch) -> None:
         """Rows of a serving table by their key; the newest batch wins."""
 
+    def upsert_all(self, rows: Mapping[str, pa.Table], batch: Batch) -> None:
+        """The same for several tables: all of it or nothing where a store can do that, else in this order."""
+
     def delete(self, table: str, keys: Iterable[tuple[Any, ...]], batch: Batch) -> None:
         """Rows of a serving table go, by their whole key; one that is not there is no error."""
 

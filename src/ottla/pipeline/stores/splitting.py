@@ -26,33 +26,43 @@ class Group(NamedTuple):
 
 
 def split(events: pa.Table) -> Iterator[Group]:
-    """A batch's events by table and day. Columns are handled once for all days of a table: a batch may have many."""
-    if not events.num_rows:
-        return
-    topics = events.column("topic").combine_chunks().dictionary_encode()
-    names = topics.dictionary.to_pylist()
-    unknown = [name for name in names if name not in BY_NAME]
+    """A batch's events by table and day.
+
+    Chunk by chunk: most are of one topic and day, as they were read, and no row of them is copied.
+    """
+    pieces: dict[tuple[str, int], list[pa.RecordBatch]] = {}
+    for chunk in events.to_batches():
+        for place, rows in _by_topic_and_day(chunk):
+            pieces.setdefault(place, []).append(rows)
+    unknown = sorted({str(topic) for topic, _ in pieces if topic not in BY_NAME})
     if unknown:
-        raise ValueError(f"events of {', '.join(map(str, unknown))}: no log table is declared for that topic")
-    days = events.column("event_time").to_numpy() // DAY_MS
+        raise ValueError(f"events of {', '.join(unknown)}: no log table is declared for that topic")
+    for (topic, day), chunks in sorted(pieces.items()):
+        table = LOG_TABLES[BY_NAME[topic].table]
+        wanted = [*("topic", "partition", "offset"), *table.column_names]
+        rows = pa.Table.from_batches(chunks).select([name for name in wanted if name in events.column_names])
+        yield Group(table, day_name(day), rows, _ids(rows))
+
+
+def _by_topic_and_day(chunk: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
+    """Each with the days since 1970, in the order in which rows came."""
+    if not chunk.num_rows:
+        return
+    topics = chunk.column("topic").dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    days = chunk.column("event_time").to_numpy() // DAY_MS
     first_day = int(days.min())
     span = int(days.max()) - first_day + 1
-    places = topics.indices.to_numpy().astype(np.int64) * span + (days - first_day)
-    is_ordered = bool((places[1:] >= places[:-1]).all())
-    order = None if is_ordered else np.argsort(places, kind="stable")
-    ordered = places if order is None else places[order]
-    for number, topic in enumerate(names):
-        table = LOG_TABLES[BY_NAME[topic].table]
-        begin, end = np.searchsorted(ordered, [number * span, (number + 1) * span]).tolist()
-        wanted = [*("topic", "partition", "offset"), *table.column_names]
-        columns = events.select([name for name in wanted if name in events.column_names and name != "day"])
-        rows = columns.slice(begin, end - begin) if order is None else columns.take(order[begin:end])
-        ids = _ids(rows)
-        of_table = ordered[begin:end]
-        starts = [0, *(np.nonzero(of_table[1:] != of_table[:-1])[0] + 1).tolist(), end - begin]
-        for start, stop in itertools.pairwise(starts):
-            day = day_name(first_day + int(of_table[start]) - number * span)
-            yield Group(table, day, rows.slice(start, stop - start), Ids(*(part[start:stop] for part in ids)))
+    places = days - first_day
+    if len(names) > 1:
+        places += topics.indices.to_numpy().astype(np.int64) * span
+    if not bool((places[1:] >= places[:-1]).all()):
+        order = np.argsort(places, kind="stable")
+        chunk, places = chunk.take(pa.array(order)), places[order]
+    starts = [0, *(np.nonzero(places[1:] != places[:-1])[0] + 1).tolist(), len(places)]
+    for start, stop in itertools.pairwise(starts):
+        number, day = divmod(int(places[start]), span)
+        yield (names[number], first_day + day), chunk.slice(start, stop - start)
 
 
 def _ids(events: pa.Table) -> Ids:

@@ -8,6 +8,7 @@ import pytest
 from ottla.pipeline.stores.opening import open_store
 from ottla.pipeline.stores.port import Store
 from tests.pipeline.stores.conformance import StoreConformance
+from tests.pipeline.stores.retention_conformance import RetentionConformance
 
 
 @pytest.fixture
@@ -19,4 +20,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 class TestEmbeddedStore(StoreConformance):
+    """See the suite."""
+
+
+class TestEmbeddedRetention(RetentionConformance):
     """See the suite."""

@@ -90,6 +90,10 @@ class CassandraStore:
             statement = schema.insert_statement(self._keyspace, declared)
             self._connection.write_all(statement, ((*row, timestamp_us) for row in values))
 
+    def upsert_all(self, rows: Mapping[str, pa.Table], batch: Batch) -> None:
+        for table, each in rows.items():
+            self.upsert(table, each, batch)
+
     def delete(self, table: str, keys: Iterable[tuple[Any, ...]], batch: Batch) -> None:
         declared = table_named(table)
         if table in LOG_TABLES:

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -21,8 +21,18 @@ _ADD_TO_BALANCE: Final = (
     " entries = entries + excluded.entries, updated_ms = excluded.updated_ms"
 )
 
-# Account -> what is added to its balance, and to the number of its entries.
-Changes = dict[str, tuple[int, int]]
+# Tasks with steps after a row. They are the outer side of both joins, so that each is looked up by its key.
+_TOUCHED: Final = "(SELECT DISTINCT account_id, task_id FROM task_step WHERE rowid > ?) AS touched"
+_STEPS_OF_TOUCHED: Final = (
+    "SELECT s.account_id, s.task_id, s.step, s.steps_total, s.reward, s.event_id, s.event_time_ms"
+    f" FROM {_TOUCHED} CROSS JOIN task_step AS s ON s.account_id = touched.account_id AND s.task_id = touched.task_id"
+)
+_REWARDS_OF_TOUCHED: Final = (
+    "SELECT r.account_id, r.task_id, r.entry_id, r.event_id, r.amount, r.event_time_ms"
+    f" FROM {_TOUCHED} CROSS JOIN task_reward AS r ON r.account_id = touched.account_id AND r.task_id = touched.task_id"
+)
+
+TaskKey = tuple[str, str]  # account and task
 
 
 def post(serving: Serving, entries: pa.Table, steps: pa.Table, batch: Batch, *, now_ms: int) -> Posted:
@@ -60,74 +70,75 @@ def _add_entries(connection: sqlite3.Connection, rows: list[tuple[object, ...]],
     return int(connection.execute("SELECT COUNT(*) FROM ledger WHERE rowid > ?", (before,)).fetchone()[0])
 
 
-def _add_steps(connection: sqlite3.Connection, rows: list[tuple[object, ...]]) -> list[tuple[str, str]]:
-    """The tasks that have new steps."""
+def _add_steps(connection: sqlite3.Connection, rows: list[tuple[object, ...]]) -> int:
+    """The last row before them: those after it are new."""
     before = _last_row(connection, TASK_STEP)
     connection.executemany("INSERT OR IGNORE INTO task_step VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-    return connection.execute(
-        "SELECT DISTINCT account_id, task_id FROM task_step WHERE rowid > ?", (before,)
-    ).fetchall()
+    return before
 
 
-def _fold_tasks(connection: sqlite3.Connection, tasks: Iterable[tuple[str, str]], now_ms: int) -> int:
-    """How many of these tasks are done now and were not before."""
-    changes: Changes = {}
+def _fold_tasks(connection: sqlite3.Connection, after_row: int, now_ms: int) -> int:
+    """Tasks that have steps after this row; how many of them are done now and were not before."""
+    steps: dict[TaskKey, list[Step]] = {}
+    for account_id, task_id, *step in connection.execute(_STEPS_OF_TOUCHED, (after_row,)):
+        steps.setdefault((account_id, task_id), []).append(Step(*step))
+    paid = {
+        (account_id, task_id): Reward(*reward)
+        for account_id, task_id, *reward in connection.execute(_REWARDS_OF_TOUCHED, (after_row,))
+    }
+    progress = []
+    owed: dict[TaskKey, Reward | None] = {}
     tasks_done = 0
-    for account_id, task_id in tasks:
-        steps = connection.execute(
-            "SELECT step, steps_total, reward, event_id, event_time_ms FROM task_step"
-            " WHERE account_id = ? AND task_id = ?",
-            (account_id, task_id),
-        )
-        steps_done, steps_total, reward = fold_steps(account_id, task_id, map(Step._make, steps))
-        row = connection.execute(
-            "SELECT entry_id, event_id, amount, event_time_ms FROM task_reward WHERE account_id = ? AND task_id = ?",
-            (account_id, task_id),
-        ).fetchone()
-        paid = None if row is None else Reward(*row)
-        tasks_done += reward is not None and paid is None
-        if reward != paid:
-            _pay(connection, account_id, task_id, reward, paid, changes)
-        connection.execute(
-            "INSERT OR REPLACE INTO task_progress VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (account_id, task_id, steps_done, steps_total, *paid_columns(reward), now_ms),
-        )
-    connection.executemany(
-        f"INSERT INTO balance VALUES (?, ?, ?, ?) {_ADD_TO_BALANCE}",
-        [(account_id, amount, entries, now_ms) for account_id, (amount, entries) in changes.items()],
-    )
+    # In the order of the tables' keys: neighbours lie on one page.
+    for key in sorted(steps):
+        steps_done, steps_total, reward = fold_steps(*key, steps[key])
+        progress.append((*key, steps_done, steps_total, *paid_columns(reward), now_ms))
+        tasks_done += reward is not None and key not in paid
+        if reward != paid.get(key):
+            owed[key] = reward
+    connection.executemany("INSERT OR REPLACE INTO task_progress VALUES (?, ?, ?, ?, ?, ?, ?)", progress)
+    _pay(connection, owed, paid, now_ms)
     return tasks_done
 
 
 def _pay(
     connection: sqlite3.Connection,
-    account_id: str,
-    task_id: str,
-    reward: Reward | None,
-    paid: Reward | None,
-    changes: Changes,
+    owed: Mapping[TaskKey, Reward | None],
+    paid: Mapping[TaskKey, Reward],
+    now_ms: int,
 ) -> None:
-    """The ledger's entry for a task becomes what its steps say.
+    """The ledger's entries for these tasks become what their steps say.
 
-    It is added once and stays, unless a later event of the task disagrees with what it was done by: then the rows must
+    One is added once and stays, unless a later event of the task disagrees with what it was done by: then the rows must
     be those that come out when that event is there from the start.
     """
-    amount, entries = changes.get(account_id, (0, 0))
-    if paid is not None:
-        connection.execute(
-            "DELETE FROM ledger WHERE event_time_ms / 86400000 = ? AND entry_id = ?",
-            (paid.event_time_ms // DAY_MS, paid.entry_id),
-        )
-        connection.execute("DELETE FROM task_reward WHERE account_id = ? AND task_id = ?", (account_id, task_id))
-        amount, entries = amount - paid.amount, entries - 1
-    if reward is not None:
-        connection.execute(
-            "INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?)",
-            (reward.entry_id, account_id, reward.event_id, REWARD_RULE, reward.amount, reward.event_time_ms),
-        )
-        connection.execute("INSERT INTO task_reward VALUES (?, ?, ?, ?, ?, ?)", (account_id, task_id, *reward))
-        amount, entries = amount + reward.amount, entries + 1
-    changes[account_id] = amount, entries
+    withdrawn = [(key, paid[key]) for key in owed if key in paid]
+    added = [(key, reward) for key, reward in owed.items() if reward is not None]
+    connection.executemany(
+        "DELETE FROM ledger WHERE event_time_ms / 86400000 = ? AND entry_id = ?",
+        [(reward.event_time_ms // DAY_MS, reward.entry_id) for _, reward in withdrawn],
+    )
+    connection.executemany(
+        "DELETE FROM task_reward WHERE account_id = ? AND task_id = ?", [key for key, _ in withdrawn]
+    )
+    entries = [
+        (reward.entry_id, account_id, reward.event_id, REWARD_RULE, reward.amount, reward.event_time_ms)
+        for (account_id, _), reward in added
+    ]
+    entries.sort(key=lambda row: (row[-1] // DAY_MS, row[0]))
+    connection.executemany("INSERT INTO ledger VALUES (?, ?, ?, ?, ?, ?)", entries)
+    connection.executemany(
+        "INSERT INTO task_reward VALUES (?, ?, ?, ?, ?, ?)", [(*key, *reward) for key, reward in added]
+    )
+    changes: dict[str, tuple[int, int]] = {}  # account -> what its balance and the number of its entries change by
+    for sign, rewards in ((-1, withdrawn), (1, added)):
+        for (account_id, _), reward in rewards:
+            amount, count = changes.get(account_id, (0, 0))
+            changes[account_id] = (amount + sign * reward.amount, count + sign)
+    connection.executemany(
+        f"INSERT INTO balance VALUES (?, ?, ?, ?) {_ADD_TO_BALANCE}",
+        [(account_id, *change, now_ms) for account_id, change in sorted(changes.items())],
+    )
 
 
 def _last_row(connection: sqlite3.Connection, table: Table) -> int:

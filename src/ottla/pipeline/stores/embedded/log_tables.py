@@ -8,6 +8,7 @@ import errno
 import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,7 @@ from ottla.pipeline.stores.splitting import Group, judge_group, origins_at, spli
 from ottla.pipeline.tables import Table
 
 _ID_COLUMNS: Final = ("event_id", "body_hash")
+_ENCODING_THREADS: Final = 4
 
 _log = logging.getLogger(__name__)
 
@@ -58,10 +60,11 @@ class LogTables:
         conflicts: list[Origin] = []
         renames: list[tuple[Path, Path]] = []
         learned: list[tuple[_KnownIds, Ids]] = []
+        files: list[pa.Table] = []
         groups = list(split(events))
         try:
             self.clear_scratch()
-            for number, group in enumerate(groups):
+            for group in groups:
                 name = group.table.name
                 known = self._known_ids(name, group.day, without=part_name)
                 verdict = judge_group(group, known.index)
@@ -74,10 +77,11 @@ class LogTables:
                     rows = _with_earlier_attempt(target, rows)
                     self._known.pop((name, group.day))
                 if rows.num_rows:
-                    temporary = self._scratch / f"{number}.tmp"
-                    self._files.write(temporary, parquet_files.encode(rows))
-                    renames.append((temporary, target))
+                    renames.append((self._scratch / f"{len(files)}.tmp", target))
+                    files.append(rows)
                 learned.append((known, group.ids.at(verdict.kept)))
+            for (temporary, _), encoded in zip(renames, _encoded(files), strict=True):
+                self._files.write(temporary, encoded)
             self._publish(renames)
         except OSError as problem:
             self._known.clear()
@@ -193,6 +197,12 @@ class LogTables:
 def _rows_at(group: Group, kept: Places) -> pa.Table:
     rows = in_schema(group.events, parquet_files.file_schema(group.table))
     return rows if len(kept) == rows.num_rows else rows.take(kept)
+
+
+def _encoded(files: Sequence[pa.Table]) -> Iterator[pa.Buffer]:
+    """Side by side: encoding and compressing is most of what a batch costs here, and needs no lock of Python's."""
+    with ThreadPoolExecutor(_ENCODING_THREADS) as threads:
+        yield from threads.map(parquet_files.encode, files)
 
 
 def _with_earlier_attempt(path: Path, rows: pa.Table) -> pa.Table:

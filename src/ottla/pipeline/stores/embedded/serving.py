@@ -84,20 +84,12 @@ class Serving:
                 f"{'; make room on the disk' if 'full' in str(problem) else ''}"
             ) from problem
 
-    def upsert(self, table: Table, rows: pa.Table, batch: Batch) -> None:
-        names = table.column_names
-        others = [name for name in names if name not in table.key]
-        action = (
-            f"UPDATE SET {', '.join(f'{_q(name)} = excluded.{_q(name)}' for name in others)}" if others else "NOTHING"
-        )
-        statement = (
-            f"INSERT INTO {_q(table.name)} ({_list(names)}) VALUES ({_marks(names)}) "
-            f"ON CONFLICT ({_list(table.key)}) DO {action}"
-        )
-        values = rows_of(in_schema(rows, schema_of(table)))
-        with self.transaction(f"batch {batch}, {len(values)} rows of {table.name}") as connection:
-            connection.executemany(statement, values)
-            mark(connection, batch, f"upsert {table.name}", "")
+    def upsert_all(self, rows: Mapping[Table, pa.Table], batch: Batch) -> None:
+        told = ", ".join(f"{each.num_rows} rows of {table.name}" for table, each in rows.items())
+        with self.transaction(f"batch {batch}, {told}") as connection:
+            for table, each in rows.items():
+                connection.executemany(_upsert_statement(table), rows_of(in_schema(each, schema_of(table))))
+                mark(connection, batch, f"upsert {table.name}", "")
 
     def delete(self, table: Table, keys: Iterable[tuple[Any, ...]], batch: Batch) -> None:
         conditions = " AND ".join(f"{_q(name)} = ?" for name in table.key)
@@ -220,6 +212,16 @@ class Serving:
         connection = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA query_only = 1")
         return connection
+
+
+def _upsert_statement(table: Table) -> str:
+    names = table.column_names
+    others = [name for name in names if name not in table.key]
+    action = f"UPDATE SET {', '.join(f'{_q(name)} = excluded.{_q(name)}' for name in others)}" if others else "NOTHING"
+    return (
+        f"INSERT INTO {_q(table.name)} ({_list(names)}) VALUES ({_marks(names)}) "
+        f"ON CONFLICT ({_list(table.key)}) DO {action}"
+    )
 
 
 def mark(connection: sqlite3.Connection, batch: Batch, call: str, outcome: str) -> None:

@@ -65,11 +65,15 @@ class EmbeddedStore:
             return ledger.post(self._serving, entries, steps, batch, now_ms=self._clock())
 
     def upsert(self, table: str, rows: pa.Table, batch: Batch) -> None:
-        declared = table_named(table)
-        if table in LOG_TABLES:
-            raise ValueError(f"{table} is a log table: its rows come by append_events")
+        self.upsert_all({table: rows}, batch)
+
+    def upsert_all(self, rows: Mapping[str, pa.Table], batch: Batch) -> None:
+        for table in rows:
+            table_named(table)
+            if table in LOG_TABLES:
+                raise ValueError(f"{table} is a log table: its rows come by append_events")
         with self._writing():
-            self._serving.upsert(declared, rows, batch)
+            self._serving.upsert_all({table_named(table): each for table, each in rows.items()}, batch)
 
     def delete(self, table: str, keys: Iterable[tuple[Any, ...]], batch: Batch) -> None:
         declared = table_named(table)
