@@ -14,12 +14,14 @@ from bench import report
 from bench.admin_cases import Scrape, admin_cases
 from bench.cassandra_cases import cassandra_cases
 from bench.client_cases import client_cases
+from bench.detection_cases import detection_cases
 from bench.group_cases import group_cases, own_group_cases, warm_up_groups
 from bench.loader import LoaderMissingError, compiled_loader
 from bench.model import OURS, THEIRS, Case, Metric, Row
 from bench.own_cases import own_cases
 from bench.peers import Peer
 from bench.pipeline_cases import pipeline_cases
+from bench.pipeline_memory import memory_cases
 from bench.process_cases import CleanStart, Start, Sustained
 from bench.races import run_race
 from bench.raw_cases import raw_cases, warm_up
@@ -38,16 +40,20 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="rounds for each case (default: 3)")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long a raw round measures (default: 4)")
     parser.add_argument("--minutes", type=float, default=0.0, help="also watch memory under so many minutes of load")
+    parser.add_argument(
+        "--live-minutes", type=float, default=10.0, help="how long the pipeline runs on live traffic (default: 10)"
+    )
     parser.add_argument("--quick", action="store_true", help="one short round each: does it work, not how fast is it")
     parser.add_argument("--list", action="store_true", help="name the cases and end")
     parser.add_argument("--markdown", type=Path, help="also write a Markdown page, such as docs/benchmarks.md")
+    parser.add_argument("--plots", type=Path, help="also draw the pipeline's figures into this folder, such as docs")
     parser.add_argument("--json", type=Path, help="where the JSON goes (default: bench/results/<time>.json)")
     parser.add_argument(
         "--work-dir", type=Path, help="where the brokers keep their data (default: the temporary folder)"
     )
     options = parser.parse_args(arguments)
     if options.quick:
-        options.rounds, options.seconds = 1, 1.0
+        options.rounds, options.seconds, options.live_minutes = 1, 1.0, 0.5
     return options
 
 
@@ -103,11 +109,14 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
         sustained.append(Sustained(work_dir, minutes=options.minutes))
     races = rival_cases(work_dir, scale, has_kafka=THEIRS in names) if OURS in names else []
     races += spark_cases(scale) if OURS in names else []
+    idle: list[Case] = [] if no_loader else [*own_group_cases(options.seconds, scale)]
     own: list[Case] = []
+    detection = detection_cases(work_dir, scale, live_minutes=options.live_minutes) if OURS in names else []
     if OURS in names:
         own += [Scrape(work_dir, partitions=int(5000 * max(scale, 0.1)), scrapes=20), *own_cases(work_dir)]
-        own += [] if no_loader else own_group_cases(options.seconds, scale)
         own += [*pipeline_cases(work_dir, scale), *cassandra_cases(work_dir, scale)]
+
+    steady = memory_cases(work_dir, scale, minutes=options.minutes) if OURS in names else []
 
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False)
@@ -121,7 +130,7 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
         return [case for case in cases if is_wanted(case.name, options.only)]
 
     if options.list:
-        for case in [*process, clean_start, *served, *coordinated, *sustained, *own]:
+        for case in [*process, clean_start, *served, *coordinated, *idle, *sustained, *own, *steady, *detection]:
             say(f"{case.name:<24} {case.title}")
         for race in races:
             say(f"{race.name:<24} {race.title}")
@@ -147,15 +156,22 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
     with contextlib.ExitStack() as stack:
         fresh = [stack.enter_context(Peer(name, work_dir)) for name in names]
         measure(wanted(sustained), fresh, 1)
+        measure(wanted(idle), fresh, options.rounds)
         ours = [peer for peer in fresh if peer.name == OURS]
         if ours:
             measure(wanted([clean_start, *own]), ours, options.rounds)
+            measure(wanted([*steady, *detection]), ours, 1)
     races = [race for race in races if is_wanted(race.name, options.only)]
     if races:
         with Peer(OURS, work_dir) as peer:
             for race in races:
                 say(f"{race.name}: {race.title}")
                 rows.extend(run_race(race, peer, rounds=options.rounds, say=say))
+    points = {case.name: case.points for case in detection if case.points}
+    if options.plots and points:
+        from bench.pipeline_plots import write_plots
+
+        say(f"drawn: {write_plots(options.plots, points)}")
     return rows, notes
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench.model import Case, Metric
+from bench.model import OURS, Case, Metric
 from bench.peers import Peer
 from interop.cassandra_peer import CassandraPeer
 
@@ -34,18 +34,16 @@ class OnCassandra:
     def __init__(self, work_dir: Path, *, accounts: int) -> None:
         self._work_dir = work_dir
         self._accounts = accounts
-        self._is_filled = False
 
     def run_round(self, peer: Peer, round_number: int) -> Mapping[str, float]:
-        bootstrap = peer.broker.bootstrap
-        if not self._is_filled:
-            command = ["-m", "ottla.cli.main", "pipeline", "generate", "-b", bootstrap, "--days", "1"]
-            _run([*command, "--accounts", str(self._accounts), "--partitions", str(_PARTITIONS)])
-            self._is_filled = True
+        del peer  # other cases have filled the app's topics there
         folder = self._work_dir / f"cassandra-{round_number}"
         folder.mkdir()
         try:
-            with CassandraPeer(folder / "data") as node:
+            with Peer(OURS, self._work_dir) as own, CassandraPeer(folder / "data") as node:
+                bootstrap = own.broker.bootstrap
+                command = ["-m", "ottla.cli.main", "pipeline", "generate", "-b", bootstrap, "--days", "1"]
+                _run([*command, "--accounts", str(self._accounts), "--partitions", str(_PARTITIONS)])
                 job = {"bootstrap": bootstrap, "jobs": ["collect"], "work_dir": str(folder)}
                 job["cassandra"] = node.bootstrap
                 collected = json.loads(_run(["-m", "bench.pipeline_job", json.dumps(job)]).splitlines()[-1])

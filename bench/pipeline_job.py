@@ -5,21 +5,24 @@ it all took, with Spark running already.
 """
 
 import json
+import os
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from bench import process_tree
+from interop import process_usage
 from ottla.pipeline.running.runner import Runner, RunPlan
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.stores.opening import open_store
 from ottla.pipeline.stores.port import Store
-from ottla.spark import spark_session
+from ottla.spark.session import CARRYING_JAVA, spark_session
 
 
 def run_once(job: dict[str, Any], folder: Path) -> dict[str, Any]:
-    spark = spark_session("local[2,4]")
+    spark = spark_session("local[2,4]", java_options=CARRYING_JAVA)
     plan = RunPlan(
         bootstrap=job["bootstrap"],
         jobs=tuple(job["jobs"]),
@@ -41,11 +44,26 @@ def run_once(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     store = _store(job.get("cassandra"), folder)
     store.initialise()
     store.close()
+    cpu_before = _cpu_seconds(job)
     started = time.perf_counter()
     if not runner.run(lambda: spark):
         raise SystemExit("\n".join(said))
     seconds = time.perf_counter() - started
-    return {"seconds": seconds, "read": {each.job: each.rows_read for each in runner.progress}}
+    cpu_after = _cpu_seconds(job)
+    return {
+        "seconds": seconds,
+        "read": {each.job: each.rows_read for each in runner.progress},
+        "cpu_seconds_of": {kind: cpu_after[kind] - cpu_before[kind] for kind in cpu_after},
+        "batches": {each.job: each.batches for each in runner.progress},
+    }
+
+
+def _cpu_seconds(job: dict[str, Any]) -> dict[str, float]:
+    """Of this process and all that it started, and of the broker where the job names it."""
+    used = dict(process_tree.cpu_seconds(os.getpid()))
+    if "broker_pid" in job:
+        used[process_tree.BROKER] = process_usage.cpu_seconds(job["broker_pid"])
+    return used
 
 
 def _store(cassandra: str | None, folder: Path) -> Store:

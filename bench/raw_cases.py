@@ -12,8 +12,9 @@ KILOBYTE = 1024
 MEGABYTE = 1024 * 1024
 # A round ends after so many bytes: what the page cache takes, so that no round waits for the disk's own speed.
 ROUND_BYTES_MAX = 1024 * MEGABYTE
-# More than a round writes, its warm-up included.
-TOUCHED_BYTES = 3 * ROUND_BYTES_MAX
+_WARMUP_SECONDS = 0.5
+# More than a round writes, its warm-up included, and less than makes the kernel start writing to the disk.
+_TOUCHED_BYTES = 2 * ROUND_BYTES_MAX
 _RECORD_BYTES = 1000
 _SMALL_RECORD_BYTES = 100
 _LOG_BATCH_BYTES = 16 * KILOBYTE
@@ -54,7 +55,7 @@ class RawProduce:
             inflight,
             partitions=min(8, connections) if partitions is None else partitions,
             seconds=seconds,
-            warmup_seconds=min(1.0, seconds / 2),
+            warmup_seconds=min(_WARMUP_SECONDS, seconds / 2),
             max_bytes=ROUND_BYTES_MAX,
         )
 
@@ -63,7 +64,7 @@ class RawProduce:
         peer.create_topic(topic, partitions=self._load.partitions, config=self._topic_config)
         try:
             request = produce_request(topic, self._batch())
-            touch_page_cache(peer.scratch_dir, TOUCHED_BYTES)
+            touch_page_cache(peer.scratch_dir, _TOUCHED_BYTES)
             with peer.cpu_watch():
                 result = run_loader(peer.broker.port, request, self._load, topic=topic, scratch_dir=peer.scratch_dir)
         finally:

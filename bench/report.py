@@ -17,6 +17,8 @@ from bench.model import OURS, THEIRS, Row
 _COLUMNS = ("ratio", "goal", "", "case", "Ottla", "Kafka", "unit", "CPU Ottla", "CPU Kafka")
 _CLIENT_COLUMNS = ("ratio", "goal", "", "case", "Ottla", "other", "unit", "other client")
 
+_PIPELINE_PICTURE = "benchmarks-pipeline.png"
+
 
 def machine() -> dict[str, str]:
     processor = ""
@@ -176,6 +178,15 @@ def write_markdown(
             "machine has on which the C kernel could not be built. Ratio = Ottla : the other client.",
             "",
             *_markdown_table(_CLIENT_COLUMNS, of_clients),
+        ]
+    if (path.parent / _PIPELINE_PICTURE).exists():
+        lines += [
+            "",
+            "## The pipeline",
+            "",
+            "How its cases are measured is told in [pipeline-speed.md](pipeline-speed.md); drawn with `--plots docs`:",
+            "",
+            f"![cost of an event against days and accounts, time to an alert, lag]({_PIPELINE_PICTURE})",
         ]
     all_notes = [*notes, *dict.fromkeys(f"{row.case}: {row.note}" for row in rows if row.note)]
     if all_notes:
