@@ -16,10 +16,13 @@ from tests.processes import eventually
 
 pytestmark = pytest.mark.usefixtures("kafka_tools")
 
+# The records are older than what a topic keeps: retention stays away from them.
+NO_RETENTION = {"log.initial.task.delay.ms": "86400000", "log.retention.check.interval.ms": "86400000"}
+
 
 @pytest.fixture(scope="module")
 def bootstrap(kafka_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with KafkaPeer(tmp_path_factory.mktemp("kafka") / "data") as kafka:
+    with KafkaPeer(tmp_path_factory.mktemp("kafka") / "data", overrides=NO_RETENTION) as kafka:
         yield kafka.bootstrap
 
 

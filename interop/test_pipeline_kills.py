@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 import pyarrow.dataset as ds
 import pytest
+from pyspark.sql import SparkSession
 
 from ottla.pipeline.tables import LOG_TABLES
 from ottla.pipeline.topics import TOPIC_NAMES
@@ -22,6 +23,7 @@ from ottla.pipeline.traffic.generator import DEFAULT_START_MS, Traffic
 from ottla.pipeline.traffic.generator import Settings as TrafficSettings
 from ottla.pipeline.traffic.noise import NoiseRates, with_noise
 from ottla.pipeline.traffic.scenarios import Hardness
+from ottla.spark import spark_session
 from tests.pipeline.running.driver_process import DriverProcess
 from tests.pipeline.running.rig import (
     ALLOWED_MS,
@@ -33,7 +35,6 @@ from tests.pipeline.running.rig import (
     toml,
 )
 from tests.processes import BrokerProcess
-from tests.spark_session import spark as spark  # the fixture
 
 KILLS = 5
 ACCOUNTS = 100
@@ -51,7 +52,7 @@ def brokers(tmp_path: Path) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
 
 
 def test_rows_after_kills_are_those_of_a_quiet_run(
-    brokers: tuple[BrokerProcess, BrokerProcess], tmp_path: Path, request: pytest.FixtureRequest
+    brokers: tuple[BrokerProcess, BrokerProcess], tmp_path: Path
 ) -> None:
     seed = int(os.environ.get("OTTLA_KILL_SEED", time.time_ns() % 1_000_000))
     print(f"OTTLA_KILL_SEED={seed}")
@@ -94,7 +95,7 @@ def test_rows_after_kills_are_those_of_a_quiet_run(
         assert killed.rows(name) == quiet.rows(name), name
     balances = {row["account_id"]: row["balance"] for row in killed.rows("balance")}
     assert balances == expected_balances(expected.logs)
-    _check_readers(killed, request)
+    _check_readers(killed)
 
 
 def _noisy(events: list[Event], seed: int) -> list[Event]:
@@ -105,9 +106,16 @@ def _noisy(events: list[Event], seed: int) -> list[Event]:
     return [noisy[place] for place in sorted(range(len(noisy)), key=moments.__getitem__)]
 
 
-def _check_readers(pipeline: Pipeline, request: pytest.FixtureRequest) -> None:
+def _check_readers(pipeline: Pipeline) -> None:
     """Arrow, DuckDB and Spark read from the files what the store does."""
-    session = request.getfixturevalue("spark")  # not before the drivers are done: they have one of their own
+    session = spark_session("local[2,4]", work_dir=pipeline.folder)
+    try:
+        _compare_readers(pipeline, session)
+    finally:
+        session.stop()  # others in this process need one with other jars
+
+
+def _compare_readers(pipeline: Pipeline, session: SparkSession) -> None:
     for name, table in LOG_TABLES.items():
         folder = pipeline.folder / "store" / "logs" / name
         columns = [each for each in table.column_names if each != "day"]
