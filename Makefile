@@ -48,10 +48,10 @@ run: $(STAMP) ## the whole pipeline on generated traffic, live, and its proof; F
 	@$(BIN)/python -m ottla.pipeline.demo $(if $(FOREVER),--forever)
 
 test: $(STAMP) ## the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 quick: $(STAMP) ## the tests that start no processes
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -m 'not process and not slow and not spark' $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not process and not slow and not spark' $(ARGS)
 
 check: check-format check-lint check-types check-imports check-generated ## format, lint, types, import rules, generated files
 

@@ -30,7 +30,6 @@ from tests.pipeline.stores.rows import (
     steps,
 )
 from tests.spark_session import spark as spark  # the fixture
-from tests.spark_session import uses_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +83,7 @@ class TestCassandraStore(StoreConformance):
         second = dict(connection.execute("SELECT account_id, WRITETIME(balance) FROM ottla.balance"))
         assert second["account-1"] > first["account-1"]
 
-    @uses_spark
+    @pytest.mark.spark
     def test_executors_write_what_the_embedded_store_writes(
         self, store: Store, spark: "SparkSession", tmp_path: Path
     ) -> None:

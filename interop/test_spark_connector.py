@@ -14,8 +14,6 @@ from interop.spark_connector import connector_jars
 from ottla import Producer
 from ottla.spark import spark_session
 
-pytestmark = pytest.mark.xdist_group("spark-connector")
-
 OFFICIAL, OURS = "kafka", "ottla"
 
 
@@ -25,6 +23,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         jars = connector_jars()
     except PeerMissingError as missing:
         pytest.skip(str(missing))
+    if (running := SparkSession.getActiveSession()) is not None:
+        running.stop()  # of other tests, and without these jars
     session = spark_session("local[2,4]", extra_jars=jars, work_dir=tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()

@@ -1,37 +1,22 @@
 """One Spark for all tests that need it, on the Java that pip installs: `make test` must need nothing else.
 
-Such tests are one group and run first: with `--dist loadgroup --no-loadscope-reorder` one worker has all of them, and
-Spark starts once. Every other file is a group of its own, so that the broker that a module shares starts once, too.
+Such tests run first, so that no worker is left with them at the end. With `--dist loadfile` a file's tests stay with
+one worker: what a module shares, a broker or a story in several tests, is there once. A worker starts Spark once.
 """
 
 import os
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-T = TypeVar("T")
-
-
-def uses_spark(test: Callable[..., T]) -> Callable[..., T]:
-    """Marks a test that takes the fixture `spark`; `pytestmark = [*SPARK_MARKS]` marks a module."""
-    for mark in SPARK_MARKS:
-        test = mark(test)
-    return test
-
-
-SPARK_MARKS = (pytest.mark.spark, pytest.mark.xdist_group("spark"))
-
 
 def put_spark_first(items: list[pytest.Item]) -> None:
-    """In their order otherwise; and those in no group are one with the others of their file."""
+    """In their order otherwise."""
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))
 
 
 @pytest.fixture(scope="session")

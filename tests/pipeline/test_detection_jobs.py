@@ -27,12 +27,11 @@ from ottla.pipeline.traffic.noise import NoiseRates, with_noise
 from tests.pipeline.running.driver_process import DriverProcess
 from tests.pipeline.running.rig import Pipeline, toml
 from tests.processes import BrokerProcess
-from tests.spark_session import SPARK_MARKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [*SPARK_MARKS, pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.slow]
 
 DETECTORS = ("device_switching", "invite_fraud", "phone_region")
 SHUFFLED_WITHIN_MS = 3_000_000  # the allowed lateness is an hour

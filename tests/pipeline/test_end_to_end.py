@@ -33,12 +33,11 @@ from ottla.pipeline.traffic.generator import Traffic
 from ottla.pipeline.traffic.noise import NoiseRates, with_noise
 from ottla.pipeline.viewing.table_view import whole
 from tests.processes import BrokerProcess
-from tests.spark_session import SPARK_MARKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [*SPARK_MARKS, pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.slow]
 
 BOOKED = (CREDIT.name, TASK.name)
 NEW_VERSION = 99  # of the bad events that are sound after an update

@@ -22,12 +22,11 @@ from tests.pipeline.planted_numbers import WRITINGS, Planted, written
 from tests.pipeline.running.driver_process import DriverProcess
 from tests.pipeline.running.rig import Pipeline, Record, toml
 from tests.processes import BrokerProcess
-from tests.spark_session import SPARK_MARKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [*SPARK_MARKS, pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.slow]
 
 LETTERS = tuple(f"{topic}.dlq" for topic in TOPIC_NAMES)
 

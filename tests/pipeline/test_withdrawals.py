@@ -16,12 +16,11 @@ from ottla.pipeline.topics import EXPOSURE, INVITE, LOGIN, VERIFY
 from ottla.pipeline.traffic.events import Event
 from tests.pipeline.running.rig import Pipeline, Row
 from tests.processes import BrokerProcess
-from tests.spark_session import SPARK_MARKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [*SPARK_MARKS, pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.slow]
 
 START_MS = 1_756_684_800_000  # midnight of 2025-09-01, UTC
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000

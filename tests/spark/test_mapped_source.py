@@ -11,9 +11,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ottla.spark.mapped_source import register_mapped
 from ottla.testing.broker import OttlaBroker
-from tests.spark_session import SPARK_MARKS
 
-pytestmark = [*SPARK_MARKS, pytest.mark.process, pytest.mark.ottla(scope="session", partitions=2)]
+pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.ottla(scope="session", partitions=2)]
 
 SCHEMA = StructType([StructField("topic", StringType()), StructField("total", LongType(), nullable=False)])
 ARROW_SCHEMA = pa.schema([pa.field("topic", pa.string()), pa.field("total", pa.int64(), nullable=False)])

@@ -7,9 +7,8 @@ from pyspark.sql import SparkSession
 
 from ottla.spark import spark_session
 from ottla.spark.java import packaged_java_home
-from tests.spark_session import SPARK_MARKS
 
-pytestmark = [*SPARK_MARKS]
+pytestmark = pytest.mark.spark
 
 
 def test_spark_runs_on_the_java_that_pip_installs(spark: SparkSession) -> None:

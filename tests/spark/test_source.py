@@ -20,9 +20,8 @@ from pyspark.sql.types import (
 
 from ottla import Producer
 from ottla.testing.broker import OttlaBroker
-from tests.spark_session import SPARK_MARKS
 
-pytestmark = [*SPARK_MARKS, pytest.mark.process, pytest.mark.ottla(scope="session", partitions=2)]
+pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.ottla(scope="session", partitions=2)]
 
 # As org.apache.spark.sql.kafka010.KafkaRecordToRowConverter has it.
 KAFKA_SCHEMA = [

@@ -18,7 +18,6 @@ from pyspark.sql.types import (
 from ottla.spark.options import OptionError, parse_write_options
 from ottla.spark.writer import RowPlan, plan_rows
 from ottla.testing.broker import OttlaBroker
-from tests.spark_session import uses_spark
 
 pytestmark = pytest.mark.ottla(scope="session", partitions=2)
 
@@ -63,7 +62,7 @@ def test_rows_that_can_be_no_records_are_refused(columns: StructType, topic: str
         plan_rows(columns, options)
 
 
-@uses_spark
+@pytest.mark.spark
 @pytest.mark.process
 def test_rows_become_records(spark: SparkSession, ottla_broker: OttlaBroker, ottla_topic: str) -> None:
     other = ottla_broker.create_topic()
@@ -83,7 +82,7 @@ def test_rows_become_records(spark: SparkSession, ottla_broker: OttlaBroker, ott
     assert [(record.key, record.value) for record in ottla_broker.records(other)] == [(b"k", None)]
 
 
-@uses_spark
+@pytest.mark.spark
 @pytest.mark.process
 def test_a_stream_is_written_and_its_checkpoint_goes_on(
     spark: SparkSession, ottla_broker: OttlaBroker, ottla_topic: str, tmp_path: Path
@@ -103,7 +102,7 @@ def test_a_stream_is_written_and_its_checkpoint_goes_on(
     assert len(ottla_broker.records(out)) == 3
 
 
-@uses_spark
+@pytest.mark.spark
 @pytest.mark.process
 def test_what_can_not_be_written_is_said(spark: SparkSession, ottla_broker: OttlaBroker, ottla_topic: str) -> None:
     servers = {"kafka.bootstrap.servers": ottla_broker.bootstrap_servers}

@@ -13,12 +13,11 @@ from ottla.pipeline.topics import CREDIT, TOPIC_NAMES
 from ottla.pipeline.traffic.events import Event
 from tests.pipeline.running.rig import Pipeline, check_tables, expected_of, noisy_events
 from tests.processes import BrokerProcess
-from tests.spark_session import SPARK_MARKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [*SPARK_MARKS, pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.slow]
 
 NOW_MS = 1_756_700_000_000
 

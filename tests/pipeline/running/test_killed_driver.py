@@ -12,7 +12,7 @@ from tests.pipeline.running.rig import Pipeline, check_tables, expected_balances
 from tests.processes import BrokerProcess
 
 # No fixture `spark`: the processes have their own, one after the other.
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.slow]
 JOBS = ("--jobs", "collect,income_and_tasks")
 
 

@@ -13,7 +13,7 @@ from tests.pipeline.running.rig import Pipeline, check_tables, expected_of, nois
 from tests.processes import BrokerProcess
 
 # No fixture `spark`: the processes have their own, one after the other.
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.slow]
 
 
 def test_a_run_whose_java_is_killed_says_so_once_and_the_next_goes_on(

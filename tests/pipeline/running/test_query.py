@@ -16,12 +16,11 @@ from ottla.pipeline.running.progress import JobProgress
 from ottla.pipeline.running.query import DONE, FAILED, STOPPED, WAITING, JobQuery, Restarts, Source
 from tests.pipeline.fake_store import FakeStore
 from tests.processes import BrokerProcess, eventually
-from tests.spark_session import SPARK_MARKS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [*SPARK_MARKS, pytest.mark.process]
+pytestmark = [pytest.mark.spark, pytest.mark.process]
 
 
 class Counting:

@@ -10,12 +10,11 @@ import pytest
 from ottla.pipeline.stores.embedded.store import EmbeddedStore
 from tests.pipeline.stores.embedded.failing_files import Ended, ending_at
 from tests.pipeline.stores.rows import DAY_MS, MONDAY_MS, batch, entries, entry, event, events, rows_in, step, steps
-from tests.spark_session import SPARK_MARKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [*SPARK_MARKS]
+pytestmark = pytest.mark.spark
 
 COLUMNS = ["account_id", "body_hash", "credit", "day", "event_id", "event_time", "extra"]
 
