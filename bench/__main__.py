@@ -47,6 +47,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="name the cases and end")
     parser.add_argument("--markdown", type=Path, help="also write a Markdown page, such as docs/benchmarks.md")
     parser.add_argument("--plots", type=Path, help="also draw the pipeline's figures into this folder, such as docs")
+    parser.add_argument(
+        "--join", type=Path, nargs="*", default=[], help="JSON of earlier runs, for the cases that this one leaves out"
+    )
     parser.add_argument("--json", type=Path, help="where the JSON goes (default: bench/results/<time>.json)")
     parser.add_argument(
         "--work-dir", type=Path, help="where the brokers keep their data (default: the temporary folder)"
@@ -81,6 +84,20 @@ def memory_row(peers: Sequence[Peer]) -> Row:
     metric = Metric("RSS after everything", "MB", higher_is_better=False, goal=0.1)
     rounds = {peer.name: [peer.broker.resident_bytes() / 1e6] for peer in peers}
     return Row("memory-after", "memory", metric, rounds, {})
+
+
+def with_earlier(rows: list[Row], paths: Sequence[Path]) -> tuple[list[Row], list[str]]:
+    """The rows in the order of earlier runs, with those of cases that were not run now; which cases these are."""
+    ran = {row.case for row in rows}
+    earlier: dict[str, list[Row]] = {}
+    for path in paths:
+        of_path: dict[str, list[Row]] = {}
+        for row in report.read_json(path):
+            of_path.setdefault(row.case, []).append(row)
+        earlier |= of_path  # the newest comes last
+    joined = [case for case in earlier if case not in ran]
+    current = {case: [row for row in rows if row.case == case] for case in dict.fromkeys(row.case for row in rows)}
+    return [row for case in (earlier | current).values() for row in case], joined
 
 
 def loader_is_missing(notes: list[str]) -> bool:
@@ -187,6 +204,9 @@ def main() -> None:
     if float(about["load average"]) > 0.5:
         busy = f"the machine was busy before the run (load average {about['load average']})"
         notes.append(f"{busy}: figures and ratios scatter, run it again on a quiet one")
+    rows, joined = with_earlier(rows, options.join)
+    if joined:
+        notes.append(f"joined of several runs: {', '.join(joined)} come from earlier ones")
     report.show(rows, notes, console)
     settings: dict[str, object] = {"rounds": options.rounds, "seconds": options.seconds, "quick": options.quick}
     report.write_json(options.json or _RESULTS_DIR / f"{started}.json", rows, notes, about=about, settings=settings)

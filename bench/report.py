@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.model import OURS, THEIRS, Row
+from bench.model import OURS, THEIRS, Metric, Row
 
 _COLUMNS = ("ratio", "goal", "", "case", "Ottla", "Kafka", "unit", "CPU Ottla", "CPU Kafka")
 _CLIENT_COLUMNS = ("ratio", "goal", "", "case", "Ottla", "other", "unit", "other client")
@@ -135,6 +135,30 @@ def write_json(
         ],
     }
     path.write_text(json.dumps(run, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> list[Row]:
+    """The rows of an earlier run."""
+    return [
+        Row(
+            row["case"],
+            row["title"],
+            _metric(row["metric"], row["unit"], row["goal"]),
+            row["rounds"],
+            row["cpu_cores"],
+            row["note"],
+            row["rival"],
+        )
+        for row in json.loads(path.read_text())["rows"]
+    ]
+
+
+def _metric(name: str, unit: str, goal_text: str) -> Metric:
+    """From its words: `Metric.goal_text` the other way round."""
+    if goal_text == "-":
+        return Metric(name, unit)
+    sign, figure, *of_unit = goal_text.split(" ", 2)
+    return Metric(name, unit, higher_is_better=sign == "≥", goal=float(figure), absolute_goal=bool(of_unit))
 
 
 def _markdown_table(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
