@@ -239,7 +239,7 @@ def detection_cases(work_dir: Path, scale: float, *, live_minutes: float) -> lis
     is_whole = scale >= 1
     events, turns = int(250_000 * scale), 3 if is_whole else 1
     return [
-        DetectionCatchUp(work_dir, accounts=int(3_000 * scale), turns=turns),
+        DetectionCatchUp(work_dir, accounts=int(6_000 * scale), turns=turns),
         DetectionDays(work_dir, events=events, turns=turns),
         DetectionAccounts(work_dir, events=events, accounts=_ACCOUNTS if is_whole else _ACCOUNTS[:2], turns=turns),
         DetectionLive(work_dir, minutes=live_minutes, warm_up_s=30.0 if is_whole else 10.0),

@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import SparkSession
 
 from interop.broker_process import BrokerProcess
 from interop.cassandra_peer import CassandraPeer
 from interop.kafka_jars import PeerMissingError, jars_dir, java_command
 from interop.kafka_peer import KafkaPeer
 from interop.ottla_broker import OttlaBroker
+from interop.spark_connector import connector_jars
+from ottla.spark import spark_session
 
 CreateTopic = Callable[..., str]
 
@@ -44,6 +47,18 @@ def cassandra(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CassandraPee
         pytest.skip(str(missing))
     yield peer
     peer.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One for all, with the jars of Spark's own connector where they can be had: a running Java takes no more in."""
+    try:
+        jars = connector_jars()
+    except PeerMissingError:
+        jars = []
+    session = spark_session("local[2,4]", extra_jars=jars, work_dir=tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
 
 
 def new_broker(data_dir: Path, *, overrides: Mapping[str, str] | None = None) -> BrokerProcess:

@@ -29,7 +29,6 @@ from tests.pipeline.stores.rows import (
     step,
     steps,
 )
-from tests.spark_session import spark as spark  # the fixture
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,7 +23,6 @@ from ottla.pipeline.traffic.generator import DEFAULT_START_MS, Traffic
 from ottla.pipeline.traffic.generator import Settings as TrafficSettings
 from ottla.pipeline.traffic.noise import NoiseRates, with_noise
 from ottla.pipeline.traffic.scenarios import Hardness
-from ottla.spark import spark_session
 from tests.pipeline.running.driver_process import DriverProcess
 from tests.pipeline.running.rig import (
     ALLOWED_MS,
@@ -52,7 +51,7 @@ def brokers(tmp_path: Path) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
 
 
 def test_rows_after_kills_are_those_of_a_quiet_run(
-    brokers: tuple[BrokerProcess, BrokerProcess], tmp_path: Path
+    brokers: tuple[BrokerProcess, BrokerProcess], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     seed = int(os.environ.get("OTTLA_KILL_SEED", time.time_ns() % 1_000_000))
     print(f"OTTLA_KILL_SEED={seed}")
@@ -95,7 +94,7 @@ def test_rows_after_kills_are_those_of_a_quiet_run(
         assert killed.rows(name) == quiet.rows(name), name
     balances = {row["account_id"]: row["balance"] for row in killed.rows("balance")}
     assert balances == expected_balances(expected.logs)
-    _check_readers(killed)
+    _check_readers(killed, request.getfixturevalue("spark"))  # started last: the drivers have one of their own
 
 
 def _noisy(events: list[Event], seed: int) -> list[Event]:
@@ -106,16 +105,8 @@ def _noisy(events: list[Event], seed: int) -> list[Event]:
     return [noisy[place] for place in sorted(range(len(noisy)), key=moments.__getitem__)]
 
 
-def _check_readers(pipeline: Pipeline) -> None:
+def _check_readers(pipeline: Pipeline, session: SparkSession) -> None:
     """Arrow, DuckDB and Spark read from the files what the store does."""
-    session = spark_session("local[2,4]", work_dir=pipeline.folder)
-    try:
-        _compare_readers(pipeline, session)
-    finally:
-        session.stop()  # others in this process need one with other jars
-
-
-def _compare_readers(pipeline: Pipeline, session: SparkSession) -> None:
     for name, table in LOG_TABLES.items():
         folder = pipeline.folder / "store" / "logs" / name
         columns = [each for each in table.column_names if each != "day"]

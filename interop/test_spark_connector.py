@@ -1,7 +1,6 @@
 """Spark's own Kafka connector on our broker, unchanged, and our source beside it: the same rows either way."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,22 +11,16 @@ from interop.conftest import CreateTopic
 from interop.kafka_jars import PeerMissingError
 from interop.spark_connector import connector_jars
 from ottla import Producer
-from ottla.spark import spark_session
 
 OFFICIAL, OURS = "kafka", "ottla"
 
 
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+@pytest.fixture(scope="module", autouse=True)
+def _jars() -> None:
     try:
-        jars = connector_jars()
+        connector_jars()
     except PeerMissingError as missing:
         pytest.skip(str(missing))
-    if (running := SparkSession.getActiveSession()) is not None:
-        running.stop()  # of other tests, and without these jars
-    session = spark_session("local[2,4]", extra_jars=jars, work_dir=tmp_path_factory.mktemp("spark"))
-    yield session
-    session.stop()
 
 
 def fill(broker: BrokerProcess, topic: str, count: int, *, first: int = 0) -> None:
