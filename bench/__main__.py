@@ -207,6 +207,8 @@ def main() -> None:
     rows, joined = with_earlier(rows, options.join)
     if joined:
         notes.append(f"joined of several runs: {', '.join(joined)} come from earlier ones")
+        fewer = dict.fromkeys(row.case for row in rows if len(row.rounds.get(OURS, ())) < options.rounds)
+        notes.append(f"fewer than {options.rounds} rounds: {', '.join(fewer) or 'none'}")
     report.show(rows, notes, console)
     settings: dict[str, object] = {"rounds": options.rounds, "seconds": options.seconds, "quick": options.quick}
     report.write_json(options.json or _RESULTS_DIR / f"{started}.json", rows, notes, about=about, settings=settings)

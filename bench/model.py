@@ -27,7 +27,8 @@ class Metric(NamedTuple):
         if self.goal is None:
             return "-"
         unit = f" {self.unit}" if self.absolute_goal else ""
-        return f"{'≥' if self.higher_is_better else '≤'} {self.goal:.3g}{unit}"
+        figure = f"{self.goal:,.0f}" if self.goal >= 1000 else f"{self.goal:.3g}"
+        return f"{'≥' if self.higher_is_better else '≤'} {figure}{unit}"
 
 
 class Case(Protocol):
