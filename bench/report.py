@@ -158,7 +158,8 @@ def _metric(name: str, unit: str, goal_text: str) -> Metric:
     if goal_text == "-":
         return Metric(name, unit)
     sign, figure, *of_unit = goal_text.split(" ", 2)
-    return Metric(name, unit, higher_is_better=sign == "≥", goal=float(figure.replace(",", "")), absolute_goal=bool(of_unit))
+    goal = float(figure.replace(",", ""))
+    return Metric(name, unit, higher_is_better=sign == "≥", goal=goal, absolute_goal=bool(of_unit))
 
 
 def _markdown_table(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
