@@ -23,6 +23,7 @@ from kafka.errors import (
 from kafka.structs import OffsetAndMetadata
 
 from tests.processes import eventually
+from tests.scenarios.java_named import JavaNamedReader
 from tests.scenarios.messages import Message
 from tests.scenarios.port import (
     HEARTBEAT_INTERVAL_MS,
@@ -84,62 +85,19 @@ class KafkaPythonWriter:
         self._producer.close(timeout=10)
 
 
-class KafkaPythonReader:
+class KafkaPythonReader(JavaNamedReader):
     """aiokafka's differs in the tuples that it takes, and little else."""
 
-    partition_type: Any = TopicPartition
-    offset_type: Any = OffsetAndMetadata
-
-    def __init__(self, consumer: Any, topic: str) -> None:
-        self._consumer = consumer
-        self._topic = topic
-
-    def _at(self, partition: int) -> Any:
-        return self.partition_type(self._topic, partition)
+    partition_type = TopicPartition
+    offset_type = OffsetAndMetadata
 
     def poll(self, at_most: int = 500) -> list[Received]:
         polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=at_most)
         return [received(record) for records in polled.values() for record in records]
 
-    def commit(self, offsets: Mapping[int, Committed] | None = None) -> None:
-        if offsets is None:
-            self._consumer.commit()
-        else:
-            self._consumer.commit({self._at(each): self.offset_type(*offsets[each]) for each in offsets})
-
     def committed(self, partition: int) -> Committed | None:
         found = self._consumer.committed(self._at(partition), metadata=True)
         return None if found is None or found.offset < 0 else Committed(found.offset, found.metadata)
-
-    def seek(self, partition: int, offset: int) -> None:
-        self._consumer.seek(self._at(partition), offset)
-
-    def seek_to_beginning(self, partition: int) -> None:
-        self._consumer.seek_to_beginning(self._at(partition))
-
-    def seek_to_end(self, partition: int) -> None:
-        self._consumer.seek_to_end(self._at(partition))
-
-    def position(self, partition: int) -> int:
-        offset: int = self._consumer.position(self._at(partition))
-        return offset
-
-    def offset_at(self, partition: int, timestamp_ms: int) -> int | None:
-        found = self._consumer.offsets_for_times({self._at(partition): timestamp_ms})[self._at(partition)]
-        return None if found is None else found.offset
-
-    def ends(self, partition: int) -> tuple[int, int]:
-        place = self._at(partition)
-        return self._consumer.beginning_offsets([place])[place], self._consumer.end_offsets([place])[place]
-
-    def pause(self, partition: int) -> None:
-        self._consumer.pause(self._at(partition))
-
-    def resume(self, partition: int) -> None:
-        self._consumer.resume(self._at(partition))
-
-    def close(self) -> None:
-        self._consumer.close()
 
 
 class KafkaPythonMember(Diary, ConsumerRebalanceListener):  # type: ignore[misc]

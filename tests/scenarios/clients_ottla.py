@@ -11,6 +11,7 @@ from ottla.clients.consumer.errors import NoOffsetForPartition, OffsetOutOfRange
 from ottla.clients.consumer.listener import RebalanceListener
 from ottla.clients.consumer.values import OffsetAndMetadata
 from ottla.clients.errors import ConnectionFailed, TimedOut
+from tests.scenarios.java_named import JavaNamedReader
 from tests.scenarios.loop_thread import Awaited
 from tests.scenarios.messages import Message
 from tests.scenarios.port import (
@@ -54,16 +55,15 @@ class OttlaWriter:
         self._producer.close(WAIT_MS)
 
 
-class OttlaReader(Diary, RebalanceListener):
+class OttlaReader(JavaNamedReader, Diary, RebalanceListener):
     """A reader and a member."""
 
-    def __init__(self, consumer: Any, topic: str) -> None:
-        super().__init__()
-        self._consumer = consumer
-        self._topic = topic
+    partition_type = TopicPartition
+    offset_type = OffsetAndMetadata
 
-    def _at(self, partition: int) -> TopicPartition:
-        return TopicPartition(self._topic, partition)
+    def __init__(self, consumer: Any, topic: str) -> None:
+        super().__init__(consumer, topic)
+        Diary.__init__(self)
 
     def poll(self, at_most: int = 500) -> list[Received]:
         return [
@@ -76,49 +76,13 @@ class OttlaReader(Diary, RebalanceListener):
             for record in self._consumer.poll(POLL_MS, max_records=at_most)
         ]
 
-    def commit(self, offsets: Mapping[int, Committed] | None = None) -> None:
-        if offsets is None:
-            self._consumer.commit()
-        else:
-            self._consumer.commit({self._at(each): OffsetAndMetadata(*offsets[each]) for each in offsets})
-
     def committed(self, partition: int) -> Committed | None:
         found = self._consumer.committed([self._at(partition)])[self._at(partition)]
         return None if found is None else Committed(found.offset, found.metadata)
 
-    def seek(self, partition: int, offset: int) -> None:
-        self._consumer.seek(self._at(partition), offset)
-
-    def seek_to_beginning(self, partition: int) -> None:
-        self._consumer.seek_to_beginning(self._at(partition))
-
-    def seek_to_end(self, partition: int) -> None:
-        self._consumer.seek_to_end(self._at(partition))
-
-    def position(self, partition: int) -> int:
-        offset: int = self._consumer.position(self._at(partition))
-        return offset
-
-    def offset_at(self, partition: int, timestamp_ms: int) -> int | None:
-        found = self._consumer.offsets_for_times({self._at(partition): timestamp_ms})[self._at(partition)]
-        return None if found is None else found.offset
-
-    def ends(self, partition: int) -> tuple[int, int]:
-        place = self._at(partition)
-        return self._consumer.beginning_offsets([place])[place], self._consumer.end_offsets([place])[place]
-
-    def pause(self, partition: int) -> None:
-        self._consumer.pause(self._at(partition))
-
-    def resume(self, partition: int) -> None:
-        self._consumer.resume(self._at(partition))
-
     @property
     def partitions(self) -> set[int]:
         return {place.partition for place in self._consumer.assignment()}
-
-    def close(self) -> None:
-        self._consumer.close()
 
 
 class OttlaAdministrator:
