@@ -4,7 +4,8 @@ No store creates, writes or shows a table that is not here. Columns named in `wa
 and not what: two runs over the same events differ in them alone.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from ottla.pipeline.topics import TOPICS, Topic
 
@@ -30,6 +31,14 @@ class Table(NamedTuple):
     @property
     def key(self) -> tuple[str, ...]:
         return self.partition_key + self.clustering_key
+
+    def asked_by(self, keys: Sequence[tuple[Any, ...]]) -> tuple[str, ...]:
+        """The columns that these keys are of: partition keys, or whole ones."""
+        lengths = {len(key) for key in keys} or {len(self.partition_key)}
+        for names in (self.partition_key, self.key):
+            if lengths == {len(names)}:
+                return names
+        raise ValueError(f"{self.name} is asked by ({', '.join(self.partition_key)}) or ({', '.join(self.key)})")
 
     @property
     def column_names(self) -> tuple[str, ...]:

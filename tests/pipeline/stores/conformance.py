@@ -294,6 +294,24 @@ class ReadingConformance:
         assert sorted(store.lookup("ledger", [("account-1",), ("account-1",)]).column("amount").to_pylist()) == [1, 4]
         assert store.lookup("balance", [("none",)]).num_rows == 0
 
+    def test_rows_of_serving_tables_are_looked_up_by_whole_keys_too(self, store: Store) -> None:
+        rows = [
+            {"account_id": f"a{n % 2}", "device_id": f"d{n}", "fingerprint": "", "network": "10.0.0"} for n in range(6)
+        ]
+        store.upsert("sighting_fact", pa.Table.from_pylist(rows), batch(0))
+        keys = [
+            ("a0", "d2", "", "10.0.0"),
+            ("a1", "d5", "", "10.0.0"),
+            ("a1", "d5", "", "10.0.1"),
+            ("a1", "d2", "", ""),
+        ]
+        assert sorted(store.lookup("sighting_fact", keys).column("device_id").to_pylist()) == ["d2", "d5"]
+        assert store.lookup("sighting_fact", []).num_rows == 0
+        with pytest.raises(ValueError, match="sighting_fact is asked by"):
+            store.lookup("sighting_fact", [("a0",), ("a1", "d1", "", "10.0.0")])
+        with pytest.raises(ValueError, match="sighting_fact is asked by"):
+            store.lookup("sighting_fact", [("a0", "d2")])
+
     def test_highs_are_those_before_an_offset(self, store: Store) -> None:
         place = ("topic", 0)
         assert store.event_time_high("collect", {place: 0}) == {}

@@ -3,11 +3,10 @@
 Every question goes to the store once, for many keys together. Nothing is written here.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ottla.pipeline.detection.facts import Invite, InviteBatch, Life, Region, Sighting
 from ottla.pipeline.detection.private_numbers import PrivateNumber
@@ -18,7 +17,6 @@ from ottla.pipeline.tables import (
     LIFE_FACT,
     PLACE_FACT,
     SIGHTING_FACT,
-    TEXT,
     Table,
 )
 
@@ -33,38 +31,13 @@ class Lookup(Protocol):
 
 
 def rows_of(port: Lookup, table: Table, keys: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """The rows of these partition keys, columns in the table's order."""
-    rows: list[tuple[Any, ...]] = []
-    for found in _looked_up(port, table, keys):
-        rows.extend(_tuples(found, table))
-    return rows
-
-
-def _stored_among(port: Lookup, table: Table, rows: Collection[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
-    """Those of these rows that the store has. A key may have many others, which grow with the days: they are left out
-    before they become objects.
-    """
-    keys = {row[: len(table.partition_key)] for row in rows}
-    is_text = all(column.type == TEXT for column in table.columns)
-    joined = pa.array(["\0".join(row) for row in rows], pa.string()) if is_text else None
-    stored: set[tuple[Any, ...]] = set()
-    for found in _looked_up(port, table, keys):
-        if joined is not None:
-            # Different rows may read the same; equal ones always do.
-            texts = pc.binary_join_element_wise(*(found.column(name) for name in table.column_names), "\0")
-            found = found.filter(pc.is_in(texts, value_set=joined))
-        stored.update(_tuples(found, table))
-    return stored
-
-
-def _looked_up(port: Lookup, table: Table, keys: Iterable[tuple[Any, ...]]) -> Iterator[pa.Table]:
+    """The rows of these partition keys, or of these whole keys; columns in the table's order."""
     wanted = sorted(set(keys))
+    rows: list[tuple[Any, ...]] = []
     for start in range(0, len(wanted), _KEYS_AT_ONCE):
-        yield port.lookup(table.name, wanted[start : start + _KEYS_AT_ONCE])
-
-
-def _tuples(rows: pa.Table, table: Table) -> Iterator[tuple[Any, ...]]:
-    return zip(*(rows.column(name).to_pylist() for name in table.column_names), strict=True)
+        found = port.lookup(table.name, wanted[start : start + _KEYS_AT_ONCE])
+        rows.extend(zip(*(found.column(name).to_pylist() for name in table.column_names), strict=True))
+    return rows
 
 
 class _Known:
@@ -102,8 +75,9 @@ class _Known:
     def new(self) -> dict[str, set[Any]]:
         """The batch's facts that the store has not."""
         if self._new is None:
-            wanted = {self._row(key, each) for key, entries in self._own.items() for each in entries}
-            stored = _stored_among(self._port, self._table, wanted)
+            # By whole keys: all that there is of an account or a device grows with the days.
+            wanted = (self._row(key, each)[: len(self._table.key)] for key, own in self._own.items() for each in own)
+            stored = set(rows_of(self._port, self._table, wanted))
             found = {
                 key: {each for each in entries if self._row(key, each) not in stored}
                 for key, entries in self._own.items()

@@ -20,8 +20,13 @@ class MemoryStore:
         }
 
     def lookup(self, table: str, keys: Iterable[tuple[Any, ...]]) -> pa.Table:
-        partitions = self.rows[table]
-        return arrow_rows(_TABLES[table], (row for key in keys for row in partitions.get(key, {}).values()))
+        declared, partitions = _TABLES[table], self.rows[table]
+        asked = list(keys)
+        if declared.clustering_key and declared.asked_by(asked) == declared.key:
+            parted = len(declared.partition_key)
+            places = ((partitions.get(key[:parted], {}), key[parted:]) for key in asked)
+            return arrow_rows(declared, (rows[key] for rows, key in places if key in rows))
+        return arrow_rows(declared, (row for key in asked for row in partitions.get(key, {}).values()))
 
     def upsert(self, table: str, rows: pa.Table) -> None:
         declared = _TABLES[table]

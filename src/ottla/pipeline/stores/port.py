@@ -128,7 +128,7 @@ class Store(Protocol):
         table: str,
         keys: Iterable[tuple[Any, ...]],
     ) -> pa.Table:
-        """The rows of these partition keys."""
+        """The rows of these partition keys; of a serving table also by whole keys, all or none of them."""
 
     def tables(self) -> Sequence[str]:
         """Names of the tables that are there."""

@@ -35,9 +35,10 @@ def scan(
 
 
 def lookup(connection: Connection, keyspace: str, table: Table, keys: Iterable[tuple[Any, ...]]) -> pa.Table:
-    conditions = " AND ".join(f'"{name}" = ?' for name in table.partition_key)
+    asked = list(dict.fromkeys(keys))
+    conditions = " AND ".join(f'"{name}" = ?' for name in table.asked_by(asked))
     statement = f"SELECT {_list(table.column_names)} FROM {keyspace}.{table.name} WHERE {conditions}"
-    found = connection.read_all(statement, list(dict.fromkeys(keys)))
+    found = connection.read_all(statement, asked)
     return _rows([row for rows in found for row in rows], schema_of(table))
 
 

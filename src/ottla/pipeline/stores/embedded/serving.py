@@ -121,11 +121,12 @@ class Serving:
         schema = schema_of(table)
         columns = ", ".join(f"t.{_q(name)}" for name in table.column_names)
         asked = list(dict.fromkeys(keys))
+        by = table.asked_by(asked)
         as_json = json.dumps(asked)
         rows: list[tuple[Any, ...]] = []
         with closing(self._open_reader()) as connection:
             if _NUL in as_json:  # SQLite's JSON ends a text there
-                conditions = " AND ".join(f"{_q(name)} = ?" for name in table.partition_key)
+                conditions = " AND ".join(f"{_q(name)} = ?" for name in by)
                 statement = f"SELECT {columns} FROM {_q(table.name)} AS t WHERE {conditions}"
                 for key in asked:
                     rows += connection.execute(statement, key).fetchall()
@@ -133,8 +134,7 @@ class Serving:
                 # One statement for thousands of keys: a call for each would cost more than finding its rows. The cross
                 # join keeps them outside, so that each is looked up by the table's key.
                 conditions = " AND ".join(
-                    f"t.{_q(name)} = json_extract(asked.value, '$[{place}]')"
-                    for place, name in enumerate(table.partition_key)
+                    f"t.{_q(name)} = json_extract(asked.value, '$[{place}]')" for place, name in enumerate(by)
                 )
                 statement = (
                     f"SELECT {columns} FROM json_each(?) AS asked CROSS JOIN {_q(table.name)} AS t ON {conditions}"
