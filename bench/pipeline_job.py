@@ -18,11 +18,11 @@ from ottla.pipeline.running.runner import Runner, RunPlan
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.stores.opening import open_store
 from ottla.pipeline.stores.port import Store
-from ottla.spark.session import CARRYING_JAVA, spark_session
+from ottla.spark.session import CARRYING_JAVA, LOCAL_CHECKPOINTS, spark_session
 
 
 def run_once(job: dict[str, Any], folder: Path) -> dict[str, Any]:
-    spark = spark_session("local[2,4]", java_options=CARRYING_JAVA)
+    spark = spark_session("local[2,4]", java_options=CARRYING_JAVA, settings=LOCAL_CHECKPOINTS)
     plan = RunPlan(
         bootstrap=job["bootstrap"],
         jobs=tuple(job["jobs"]),

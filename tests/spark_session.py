@@ -24,7 +24,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """Started with the first test that asks for it; tests leave no query running."""
     from ottla.spark import spark_session
     from ottla.spark.java import packaged_java_home
-    from ottla.spark.session import CARRYING_JAVA
+    from ottla.spark.session import CARRYING_JAVA, LOCAL_CHECKPOINTS
 
     before = os.environ.get("JAVA_HOME")
     os.environ["JAVA_HOME"] = str(packaged_java_home() or before or "")
@@ -34,6 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         work_dir=tmp_path_factory.mktemp("spark"),
         shuffle_partitions=2,
         java_options=CARRYING_JAVA,
+        settings=LOCAL_CHECKPOINTS,
     )
     yield session
     session.stop()

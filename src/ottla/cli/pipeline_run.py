@@ -184,7 +184,7 @@ def store_name(choice: StoreChoice, checkpoint: Path) -> str:
 def start_spark(settings: "Settings", folder: Path, *, master: str | None, connector: str) -> "SparkSession":
     from ottla.spark.connector_jars import ConnectorNotFound, find_connector_jars
     from ottla.spark.java import JavaNotFound
-    from ottla.spark.session import CARRYING_JAVA, LOCAL_MASTER, spark_session
+    from ottla.spark.session import CARRYING_JAVA, LOCAL_CHECKPOINTS, LOCAL_MASTER, spark_session
 
     # What Spark's Python side has to say goes where its Java side says it.
     logging.basicConfig(filename=folder / "spark.log", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -196,6 +196,7 @@ def start_spark(settings: "Settings", folder: Path, *, master: str | None, conne
             driver_memory=settings.get_text("spark.driver_memory"),
             java_options=CARRYING_JAVA if connector == "ottla" else (),
             log_file=folder / "spark.log",
+            settings=LOCAL_CHECKPOINTS,
         )
     except (ConnectorNotFound, JavaNotFound, RuntimeError) as error:
         raise click.ClickException(str(error)) from error

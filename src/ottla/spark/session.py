@@ -27,6 +27,14 @@ LOOPBACK: Final = "127.0.0.1"
 # For queries whose work is done in Python, Java only carrying what they make: its second compiler, which pays off where
 # Java itself handles rows, then takes more CPU than all else that Java does.
 CARRYING_JAVA: Final = ("-XX:TieredStopAtLevel=1",)
+# For queries whose checkpoints lie on this machine's disk, with one process at a time in each. As Spark comes it runs
+# `readlink` and `chmod` for the files of every batch: a dozen processes, one after the other, while the batch waits.
+LOCAL_CHECKPOINTS: Final = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+}
 
 _log: Final = logging.getLogger(__name__)
 
