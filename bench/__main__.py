@@ -14,9 +14,9 @@ from bench import report
 from bench.admin_cases import Scrape, admin_cases
 from bench.cassandra_cases import cassandra_cases
 from bench.client_cases import client_cases
+from bench.compiling import CompilerMissingError, compiled
 from bench.detection_cases import detection_cases
 from bench.group_cases import group_cases, own_group_cases, warm_up_groups
-from bench.loader import LoaderMissingError, compiled_loader
 from bench.model import OURS, THEIRS, Case, Metric, Row
 from bench.own_cases import own_cases
 from bench.peers import Peer
@@ -102,8 +102,8 @@ def with_earlier(rows: list[Row], paths: Sequence[Path]) -> tuple[list[Row], lis
 
 def loader_is_missing(notes: list[str]) -> bool:
     try:
-        compiled_loader()
-    except LoaderMissingError as missing:
+        compiled("loader")
+    except CompilerMissingError as missing:
         notes.append(f"raw cases skipped: {missing}")
         return True
     return False

@@ -1,19 +1,12 @@
-"""Compiles and runs bench/loader.c, the raw load generator. One run = one measurement of one broker."""
+"""Runs bench/loader.c, the raw load generator. One run = one measurement of one broker."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.compiling import compiled
 from bench.requests import PackedRequest
-
-_SOURCE = Path(__file__).with_name("loader.c")
-_BUILD_DIR = Path(__file__).with_name("build")
-
-
-class LoaderMissingError(RuntimeError):
-    """There is no C compiler."""
 
 
 class LoadError(RuntimeError):
@@ -44,19 +37,6 @@ class LoadResult(NamedTuple):
     max_ms: float
 
 
-def compiled_loader() -> Path:
-    """The compiled loader; built when its source is newer."""
-    binary = _BUILD_DIR / "loader"
-    if binary.exists() and binary.stat().st_mtime >= _SOURCE.stat().st_mtime:
-        return binary
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        raise LoaderMissingError("no gcc: the raw cases need a C compiler (Debian: gcc libc6-dev)")
-    _BUILD_DIR.mkdir(exist_ok=True)
-    subprocess.run([compiler, "-O2", "-std=gnu11", "-Wall", "-o", str(binary), str(_SOURCE)], check=True)
-    return binary
-
-
 def loader_command(port: int, request: PackedRequest, load: Load, *, topic: str, scratch_dir: Path) -> list[str]:
     request_file = scratch_dir / f"{topic}.request"
     request_file.write_bytes(request.frame)
@@ -80,7 +60,7 @@ def loader_command(port: int, request: PackedRequest, load: Load, *, topic: str,
         "offset_step": request.offset_step,
         "offset_end": load.offset_end,
     }
-    return [str(compiled_loader()), *(f"{key}={value}" for key, value in settings.items())]
+    return [str(compiled("loader")), *(f"{key}={value}" for key, value in settings.items())]
 
 
 def run_loader(port: int, request: PackedRequest, load: Load, *, topic: str, scratch_dir: Path) -> LoadResult:
