@@ -8,9 +8,12 @@ import pytest
 from interop.kafka_jars import PeerMissingError
 from interop.spark_connector import connector_jars
 from ottla.pipeline.topics import TOPIC_NAMES
+from ottla.pipeline.traffic.generator import Settings as TrafficSettings
+from ottla.pipeline.traffic.generator import Traffic
 from ottla.spark.connector_jars import VARIABLE
 from tests.pipeline.running.driver_process import DriverProcess
 from tests.pipeline.running.rig import Pipeline, check_tables, expected_balances, expected_of, noisy_events, toml
+from tests.pipeline.test_detection_jobs import check_verdicts, in_memory
 from tests.processes import BrokerProcess
 
 
@@ -21,13 +24,15 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     broker.close()
 
 
-def test_jobs_run_on_the_official_connector(
-    broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(autouse=True)
+def jars(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         monkeypatch.setenv(VARIABLE, str(connector_jars()[0].parent))
     except PeerMissingError as missing:
         pytest.skip(str(missing))
+
+
+def test_jobs_run_on_the_official_connector(broker: BrokerProcess, tmp_path: Path) -> None:
     pipeline = Pipeline(broker.address, tmp_path)
     # One topic is missing at first.
     pipeline.make_topics(*(name for name in TOPIC_NAMES if name != "ml_task_log"))
@@ -42,6 +47,18 @@ def test_jobs_run_on_the_official_connector(
     check_tables(pipeline, expected)
     balances = {row["account_id"]: row["balance"] for row in pipeline.rows("balance")}
     assert balances == expected_balances(expected.logs)
+
+
+def test_verdicts_are_the_same_on_the_official_connector(broker: BrokerProcess, tmp_path: Path) -> None:
+    pipeline = Pipeline(broker.address, tmp_path)
+    pipeline.make_topics()
+    events = list(Traffic(TrafficSettings(seed=5, accounts=250, days=2)).events())
+    pipeline.send(events)
+    _run(broker, tmp_path, "--jobs", "device_switching,invite_fraud")
+    expected = in_memory(events)
+    assert expected.device_alerts
+    assert expected.invite_alerts
+    check_verdicts(pipeline, expected)
 
 
 def _run(broker: BrokerProcess, folder: Path, *jobs: str) -> None:
