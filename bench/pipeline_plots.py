@@ -30,7 +30,7 @@ def write_plots(folder: Path, points: Mapping[str, Any]) -> Path:
     figures = folder / f"{NAME}.json"
     before = json.loads(figures.read_text(encoding="utf-8")) if figures.exists() else {}
     points = {**before, **points}
-    figures.write_text(json.dumps(points) + "\n", encoding="utf-8")
+    figures.write_text(json.dumps(_rounded(points), separators=(",", ":")) + "\n", encoding="utf-8")
     with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
         figure = Figure(figsize=(11, 7.5), layout="constrained")
         FigureCanvasAgg(figure)
@@ -43,6 +43,15 @@ def write_plots(folder: Path, points: Mapping[str, Any]) -> Path:
         path = folder / f"{NAME}.png"
         figure.savefig(path, format="png", dpi=110, metadata={"Software": None})
     return path
+
+
+def _rounded(value: Any) -> Any:
+    """To what can be seen in a picture."""
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, Mapping):
+        return {name: _rounded(each) for name, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _draw_costs(axis: "Axes", points: Sequence[Mapping[str, float]], name: str, label: str) -> None:
