@@ -51,6 +51,9 @@ _LAZY = {
 @click.group("pipeline", cls=LazyGroup, lazy=_LAZY)
 def pipeline() -> None:
     """The app's data pipeline."""
+    # Read when Arrow is loaded, here and in Spark's workers. What it takes by itself keeps most of what it ever had:
+    # the memory of a run of days would be that of its largest moment in each thread.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
 
 
 def _bootstrap(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

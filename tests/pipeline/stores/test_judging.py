@@ -1,5 +1,9 @@
 """Ids that are known, new and in conflict: against a plain model, digests that share a half among them."""
 
+import tempfile
+from pathlib import Path
+from unittest.mock import patch
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,8 +27,14 @@ def columns(rows: list[tuple[tuple[int, int], int]]) -> Ids:
 @settings(deadline=None, max_examples=150)
 @given(st.lists(st.lists(st.tuples(ids, bodies), max_size=12), max_size=6))
 def test_batches_are_judged_as_by_a_plain_dictionary(batches: list[list[tuple[tuple[int, int], int]]]) -> None:
+    check_against_a_dictionary(batches)
+    with patch("ottla.pipeline.stores.id_index._MAPPED_IDS", 1):
+        check_against_a_dictionary(batches)
+
+
+def check_against_a_dictionary(batches: list[list[tuple[tuple[int, int], int]]]) -> None:
     known: dict[tuple[int, int], int] = {}
-    index = IdIndex()
+    index = IdIndex(Path(tempfile.gettempdir()))
     for rows in batches:
         kept, conflicts = [], []
         # By origin from the last row to the first: the order in which rows come must not matter.
@@ -45,10 +55,34 @@ def test_batches_are_judged_as_by_a_plain_dictionary(batches: list[list[tuple[tu
     assert len(index) == len(known)
 
 
-def test_an_index_has_few_runs_however_many_batches_it_took() -> None:
-    index = IdIndex()
+def test_an_index_has_few_runs_however_many_batches_it_took(tmp_path: Path) -> None:
+    index = IdIndex(tmp_path)
     maker = np.random.default_rng(1)
     for _ in range(300):
         index.add(*(maker.integers(0, 2**63, 10).astype(np.uint64) for _ in range(3)))
     assert len(index) == 3000
     assert len(index._runs) < 12
+
+
+def test_many_ids_lie_in_files_that_nobody_sees_and_that_are_never_written_to_again(tmp_path: Path) -> None:
+    index = filled(tmp_path)
+    assert isinstance(index._runs[0].first.base, np.ndarray)
+    assert not index._runs[0].first.flags.writeable
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_ids_lie_in_memory_where_files_can_not_be_written(tmp_path: Path) -> None:
+    index = filled(tmp_path / "not there")
+    assert index._runs[0].first.flags.writeable
+
+
+def filled(folder: Path) -> IdIndex:
+    """With all even numbers up to 200,000, in batches; each half of an id is the same, its body is its half."""
+    index = IdIndex(folder)
+    numbers = np.random.default_rng(3).permutation(np.arange(0, 200_000, 2)).astype(np.uint64)
+    for batch in np.array_split(numbers, 7):
+        index.add(batch, batch, batch // np.uint64(2))
+    found, bodies = index.find(*[np.arange(200_000, dtype=np.uint64)] * 2)
+    assert found.tolist() == [True, False] * 100_000
+    assert bodies[::2].tolist() == list(range(100_000))
+    return index

@@ -1,8 +1,12 @@
 """Which event ids are known, and with which bodies: sorted runs of digests that are merged as they grow.
 
-Owns no files: stores fill it from what they hold. 24 bytes an id.
+Stores fill it from what they hold. 24 bytes an id, in files without a name once they are many: they are mapped, so that
+a day of many events takes room on the disk, and memory only as far as the machine has it to spare.
 """
 
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -13,6 +17,7 @@ from ottla.pipeline.stores.digests import Words
 BYTES_PER_ID: Final = 24
 # Of all days that a store keeps at hand: 16 million ids.
 INDEX_BYTES_MAX: Final = 384 * 1024 * 1024
+_MAPPED_IDS: Final = 16 * 1024  # shorter runs lie in memory
 
 
 class Run(NamedTuple):
@@ -26,9 +31,11 @@ class Run(NamedTuple):
 class IdIndex:
     """Grows only. Runs at least halve in length from one to the next, so that there are few of them."""
 
-    __slots__ = ("_runs",)
+    __slots__ = ("_folder", "_runs")
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        """`folder` is on a disk with room for its files."""
+        self._folder = folder
         self._runs: list[Run] = []
 
     def __len__(self) -> int:
@@ -37,10 +44,11 @@ class IdIndex:
     def add(self, first: Words, second: Words, body: Words) -> None:
         if not len(first):
             return
-        self._runs.append(_sorted(Run(first, second, body)))
-        while len(self._runs) > 1 and len(self._runs[-2].first) < 2 * len(self._runs[-1].first):
-            newer, older = self._runs.pop(), self._runs.pop()
-            self._runs.append(_sorted(Run(*(np.concatenate(parts) for parts in zip(older, newer, strict=True)))))
+        merged, count = [Run(first, second, body)], len(first)
+        while self._runs and len(self._runs[-1].first) < 2 * count:
+            merged.insert(0, self._runs.pop())
+            count += len(merged[0].first)
+        self._runs.append(_sorted(merged, self._folder))
 
     def find(self, first: Words, second: Words) -> tuple[npt.NDArray[np.bool_], Words]:
         """Whether each id is known, and its body's digest where it is."""
@@ -65,6 +73,24 @@ class IdIndex:
         return found, bodies
 
 
-def _sorted(run: Run) -> Run:
-    order = np.argsort(run.first, kind="stable")
-    return Run(run.first[order], run.second[order], run.body[order])
+def _sorted(runs: Sequence[Run], folder: Path) -> Run:
+    order = np.argsort(np.concatenate([run.first for run in runs]), kind="stable")
+
+    def columns() -> Iterator[Words]:
+        """One after the other: all of them at once would take the room of the index again."""
+        return (np.concatenate(column)[order] for column in zip(*runs, strict=True))
+
+    if len(order) >= _MAPPED_IDS:
+        try:
+            return _mapped(columns(), folder)
+        except OSError:
+            pass  # the disk is full: it will do in memory until it is not
+    return Run(*columns())
+
+
+def _mapped(columns: Iterable[Words], folder: Path) -> Run:
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for column in columns:
+            file.write(column.data)
+        file.flush()
+        return Run(*np.asarray(np.memmap(file, np.uint64, "r")).reshape(3, -1))

@@ -4,8 +4,10 @@ A batch's digests are written when all else of it is: what was cut short is not 
 writes to a table at a time.
 """
 
+import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -25,7 +27,7 @@ class _Known:
 
     def __init__(self) -> None:
         self.batches: set[str] = set()
-        self.index = IdIndex()
+        self.index = IdIndex(Path(tempfile.gettempdir()))
 
 
 class KnownIds:

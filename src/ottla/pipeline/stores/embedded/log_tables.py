@@ -38,9 +38,9 @@ class _KnownIds:
 
     __slots__ = ("files", "index")
 
-    def __init__(self) -> None:
+    def __init__(self, scratch: Path) -> None:
         self.files: set[str] = set()
-        self.index = IdIndex()
+        self.index = IdIndex(scratch)
 
 
 class LogTables:
@@ -155,7 +155,7 @@ class LogTables:
         names = {file.name for file in parquet_files.files_in(folder)} - {without}
         known = self._known.get((table, day))
         if known is None or not known.files <= names:
-            known = self._known[table, day] = _KnownIds()
+            known = self._known[table, day] = _KnownIds(self._scratch)
         self._known.move_to_end((table, day))
         for name in sorted(names - known.files):
             rows = parquet_files.read(folder / name, _ID_COLUMNS)

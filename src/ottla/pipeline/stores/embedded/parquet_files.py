@@ -34,7 +34,7 @@ _FEW_VALUES: Final = (
     "outcome",
     "channel",
 )
-_ROW_GROUP_ROWS: Final = 512 * 1024
+_ROW_GROUP_ROWS: Final = 128 * 1024  # as many are in memory when files are merged
 _BATCH_ROWS: Final = 64 * 1024
 
 

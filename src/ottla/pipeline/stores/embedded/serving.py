@@ -201,7 +201,7 @@ class Serving:
         connection = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # a batch that Spark counts as done survives a power cut
-        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute("PRAGMA cache_size = -16384")
         connection.execute("PRAGMA wal_autocheckpoint = 16384")  # 64 MB: pages that many batches touch are moved once
         self._writer, self._inode = connection, self.path.stat().st_ino
         return connection
