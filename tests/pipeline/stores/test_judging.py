@@ -77,12 +77,12 @@ def test_many_ids_lie_in_memory_where_files_can_not_be_written(tmp_path: Path) -
 
 
 def filled(folder: Path) -> IdIndex:
-    """With all even numbers up to 200,000, in batches; each half of an id is the same, its body is its half."""
+    """With all even numbers up to 400,000, in batches; each half of an id is the same, its body is its half."""
     index = IdIndex(folder)
-    numbers = np.random.default_rng(3).permutation(np.arange(0, 200_000, 2)).astype(np.uint64)
+    numbers = np.random.default_rng(3).permutation(np.arange(0, 400_000, 2)).astype(np.uint64)
     for batch in np.array_split(numbers, 7):
         index.add(batch, batch, batch // np.uint64(2))
-    found, bodies = index.find(*[np.arange(200_000, dtype=np.uint64)] * 2)
-    assert found.tolist() == [True, False] * 100_000
-    assert bodies[::2].tolist() == list(range(100_000))
+    found, bodies = index.find(*[np.arange(400_000, dtype=np.uint64)] * 2)
+    assert found.tolist() == [True, False] * 200_000
+    assert bodies[::2].tolist() == list(range(200_000))
     return index

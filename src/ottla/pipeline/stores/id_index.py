@@ -17,7 +17,7 @@ from ottla.pipeline.stores.digests import Words
 BYTES_PER_ID: Final = 24
 # Of all days that a store keeps at hand: 16 million ids.
 INDEX_BYTES_MAX: Final = 384 * 1024 * 1024
-_MAPPED_IDS: Final = 16 * 1024  # shorter runs lie in memory
+_MAPPED_IDS: Final = 64 * 1024  # shorter runs lie in memory: each file that is mapped stays open
 
 
 class Run(NamedTuple):
