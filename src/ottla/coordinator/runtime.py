@@ -28,6 +28,7 @@ REWRITE_FACTOR: Final = 3
 # Replaying is the interpreter's work: more threads would only take turns, and the fsyncs need some too.
 _LOADS_MAX = 2
 _KNOWN_GROUPS_MAX = 20_000
+_INT32_MIN = -(2**31)
 
 _LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 _NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -98,7 +99,7 @@ class GroupCoordinator:
         if found is None:
             if len(self._partition_by_group) >= _KNOWN_GROUPS_MAX:
                 self._partition_by_group.clear()
-            found = self._partition_by_group[group_id] = java_hash(group_id) % len(self._served)
+            found = self._partition_by_group[group_id] = partition_of_group(group_id, partition_count=len(self._served))
         return found
 
     def shard_for(self, group_id: str) -> GroupShard | ErrorCode:
@@ -275,10 +276,17 @@ class GroupCoordinator:
             self._ports.call_soon(self._rewrite_next)
 
 
-def java_hash(text: str) -> int:
-    """`String.hashCode` over UTF-16, with the sign bit cleared as Kafka does."""
+def partition_of_group(group_id: str, *, partition_count: int) -> int:
+    """Kafka's `Utils.abs(groupId.hashCode()) % partitions`: every tool that looks for a group's records computes it."""
+    hash_code = _java_hash_code(group_id)
+    # The smallest number has no positive counterpart; Kafka takes 0 for it.
+    return 0 if hash_code == _INT32_MIN else abs(hash_code) % partition_count
+
+
+def _java_hash_code(text: str) -> int:
+    """`String.hashCode`: over UTF-16 units, in 32 bits with a sign."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for position in range(0, len(units), 2):
         value = (31 * value + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
-    return value & 0x7FFFFFFF
+    return value - 2**32 if value >= 2**31 else value
