@@ -34,7 +34,7 @@ class LocalTopics:
         *,
         broker_id: BrokerId,
         clock: Clock,
-        forget_log: Callable[[Log], None],
+        forget_log: Callable[[Log, Callable[[], None]], None],
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
         self._log_manager = log_manager
@@ -125,10 +125,19 @@ class LocalTopics:
         being_made = self._being_made.pop(name, None)
         indexes = set(() if image is None else image.partitions).union(() if being_made is None else being_made.indexes)
         removed = [TopicPartition(name, index) for index in sorted(indexes)]
+        unfinished = 1  # the renaming of the folders, and each log that is being flushed
+
+        def on_part_removed() -> None:
+            nonlocal unfinished
+            unfinished -= 1
+            if unfinished == 0:
+                on_removed()
+
         for topic_partition in removed:
             partition = self._replicas.remove(topic_partition)
             if partition is not None:
-                self._forget_log(partition.log)
+                unfinished += 1
+                self._forget_log(partition.log, on_part_removed)
         for on_topic_deleted in self.on_topic_deleted:
             on_topic_deleted(name)
 
@@ -138,7 +147,7 @@ class LocalTopics:
             if end < len(removed):
                 self._call_soon(lambda: delete_from(end))
             else:
-                self._log_manager.make_names_durable(on_removed)
+                self._log_manager.make_names_durable(on_part_removed)
 
         delete_from(0)
 

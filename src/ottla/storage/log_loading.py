@@ -102,7 +102,7 @@ class _Loading:
         if not was_clean:
             end_offset = self._recover(recovery_point, leader_epochs)
         if end_offset is None or end_offset < log_start_offset or not self.segments:
-            end_offset = self._start_afresh(log_start_offset)
+            end_offset = self._start_afresh(log_start_offset, old_end_offset=end_offset)
         leader_epochs.truncate_from_end(end_offset)
         leader_epochs.truncate_from_start(log_start_offset)
         producer_state = ProducerState(
@@ -279,14 +279,27 @@ class _Loading:
             first_fault=outcome.first_fault or self.report.first_fault,
         )
         active = segments[-1]
-        return _end_offset_of(active) if active.size_bytes else active.base_offset
+        end_offset = _end_offset_of(active) if active.size_bytes else active.base_offset
+        if outcome.bytes_cut or outcome.dropped:
+            loss = f"cut at offset {end_offset}, {outcome.bytes_cut} bytes are dropped"
+            if outcome.dropped:
+                loss += f", with {len(outcome.dropped)} segments from {outcome.dropped[0].base_offset} on"
+            self._note_loss(f"{loss}: {outcome.first_fault}")
+        return end_offset
 
-    def _start_afresh(self, offset: Offset) -> Offset:
+    def _note_loss(self, loss: str) -> None:
+        self.report = self.report._replace(losses=(*self.report.losses, loss))
+
+    def _start_afresh(self, offset: Offset, *, old_end_offset: Offset | None) -> Offset:
         """A new log, or one whose rest lies below its start: an empty segment at `offset`."""
         if self.segments:
             self.report = self.report._replace(
                 segments_dropped=self.report.segments_dropped + len(self.segments),
                 bytes_cut=self.report.bytes_cut + sum(segment.size_bytes for segment in self.segments),
+            )
+            self._note_loss(
+                f"log start moved from {self.segments[0].base_offset} to {offset}, {len(self.segments)} segments that"
+                f" end at {old_end_offset} are dropped: they lie below the log start that the checkpoint names"
             )
             remove_files(self.segments, self.open_files)
         self.unsynced.clear()

@@ -125,11 +125,7 @@ class LogManager(CheckpointedLogs):
                     failures.setdefault(directory, str(result))
                     continue
                 self._logs[task.topic_partition] = result
-                if result.recovery.first_fault is not None:
-                    notes.append(
-                        f"{result.name}: {result.recovery.bytes_cut} bytes cut in recovery;"
-                        f" {result.recovery.first_fault}"
-                    )
+                notes += result.recovery.notes(result.name)
         for directory, reason in failures.items():
             self.fail_dir(directory, reason)
         return notes
@@ -168,12 +164,16 @@ class LogManager(CheckpointedLogs):
         return logs
 
     def make_names_durable(self, on_done: Callable[[], None]) -> None:
-        """Fsync the directories with new or renamed folders, in the background; one that fails goes offline."""
+        """Fsync the directories with new or renamed folders, in the background; one that fails goes offline.
+
+        Their checkpoints then say nothing any more of whoever had those names before.
+        """
         self._name_syncs.when_durable(on_done)
 
     def _sync_names(self, directory: str, on_done: Callable[[], None]) -> None:
         if directory in self._online:
-            self._run(directory, partial(self._disk.fsync_dir, directory), on_done)
+            after = partial(self._forget_offsets, directory, on_done)
+            self._run(directory, partial(self._disk.fsync_dir, directory), after)
         else:
             on_done()
 
@@ -203,6 +203,7 @@ class LogManager(CheckpointedLogs):
                 continue
             self._online[directory][topic_partition] = None
             self._logs[topic_partition] = log
+            self._note_forgotten(directory, topic_partition)
             return directory, log
         raise StorageError(f"{topic_partition}: no log directory is online")
 
@@ -259,7 +260,7 @@ class LogManager(CheckpointedLogs):
     def delete_logs(self, topic_partitions: Iterable[TopicPartition], now_ms: TimestampMs) -> None:
         """Partitions are gone at once; their folders keep names that say so until `file.delete.delay.ms` is over.
 
-        The new names are durable after `make_names_durable`.
+        They may be made anew after `make_names_durable`: before, a crash could give the new ones their offsets.
         """
         for topic_partition in topic_partitions:
             log = self._logs.pop(topic_partition, None)
@@ -275,6 +276,7 @@ class LogManager(CheckpointedLogs):
             except OSError as error:
                 self.fail_dir(directory, f"{topic_partition}: {error}")
                 continue
+            self._note_forgotten(directory, topic_partition)
             self._name_syncs.note_change(directory)
             self._removal.add(doomed, directory=directory, due_ms=now_ms + log.config.file_delete_delay_ms)
 
@@ -294,7 +296,7 @@ class LogManager(CheckpointedLogs):
         except StorageError as error:
             self.fail_log(log, error)
             raise
-        self._checkpoint_dir(directory_of(log), RECOVERY_POINT_FILE, lambda each: each.recovery_point)
+        self._checkpoint_dir(directory_of(log), RECOVERY_POINT_FILE)
 
     def delete_expired(
         self, now_ms: TimestampMs, *, high_watermark_of: Callable[[TopicPartition], Offset | None] = lambda _: None
