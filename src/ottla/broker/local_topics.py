@@ -195,8 +195,8 @@ class LocalTopics:
                 self._log_manager.assign_topic_id(topic_partition, image.topic_id)
             elif found_id != image.topic_id:
                 # The data of another topic that had this name; it must not be served as this one's.
-                _LOG.warning("%s: the folder belongs to an older topic of this name and is deleted", topic_partition)
-                self._log_manager.delete_log(topic_partition, self._clock())
+                stray = self._log_manager.set_aside(topic_partition)
+                _LOG.warning("%s: belongs to an older topic of this name, set aside as %s", topic_partition, stray)
                 missing.append(topic_partition)
         if missing:
             try:

@@ -13,11 +13,17 @@ from ottla.storage.log_manager import LogManager
 
 def load_logs(manager: LogManager, images: Iterable[TopicImage], config: BrokerConfig, clock: Clock) -> list[str]:
     """Blocks, so it runs beside the event loop; the notes are for the log."""
+    images = list(images)
     defaults = log_config_of(TopicConfig.parse({}, config))
     configs = {image.name: log_config_of(TopicConfig.of_stored(image.configs, config)[0]) for image in images}
     threads = config.get_int("num.recovery.threads.per.data.dir") * len(config.log_dirs)
     with ThreadPoolExecutor(threads, "ottla-recovery") as pool:
-        notes = manager.load(clock(), config_of=lambda topic: configs.get(topic, defaults), run_all=pool.map)
+        notes = manager.load(
+            clock(),
+            config_of=lambda topic: configs.get(topic, defaults),
+            topic_ids={image.name: image.topic_id for image in images},
+            run_all=pool.map,
+        )
     _flush_recovered(manager, clock)
     return notes
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 from ottla.core.disk import Disk
 from ottla.storage.checkpoints import MalformedCheckpoint
-
-PARTITION_METADATA_FILE = "partition.metadata"
+from ottla.storage.segment_files import PARTITION_METADATA_FILE
 
 TOPIC_ID_BYTES = 16
 ZERO_TOPIC_ID = bytes(TOPIC_ID_BYTES)
@@ -54,6 +53,14 @@ def read_topic_id(disk: Disk, directory: str) -> bytes:
     if topic_id == ZERO_TOPIC_ID:
         raise MalformedCheckpoint(f"{path}: the zero id belongs to no topic")
     return topic_id
+
+
+def read_topic_id_or_none(disk: Disk, path: str) -> bytes | None:
+    """The id in a partition's folder; None when it says nothing that can be believed."""
+    try:
+        return read_topic_id(disk, path) if disk.exists(f"{path}/{PARTITION_METADATA_FILE}") else None
+    except MalformedCheckpoint:
+        return None
 
 
 def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
