@@ -242,6 +242,7 @@ class Broker:
             on_flushed=self._on_flushed,
             on_failed=self._log_manager.fail_log,
         )
+        self._started.callback(self._flusher.stop)
 
     async def _close_logs(self) -> None:
         """Wait for what threads do, then flush and close everything on one."""

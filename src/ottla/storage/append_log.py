@@ -19,6 +19,7 @@ from ottla.records.header import (
 from ottla.records.validate import ProduceFault, check_produced, check_records_deeply
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_config import LogConfig
+from ottla.storage.log_flush import FlushJob
 from ottla.storage.log_results import (
     CORRUPT,
     NOTHING,
@@ -50,6 +51,7 @@ class AppendLog:
     """The state of one partition's log, and what happens on the way of a produce and of a fetch."""
 
     __slots__ = (
+        "_flush_job",
         "_generation",
         "_has_changed",
         "_limits",
@@ -94,6 +96,7 @@ class AppendLog:
         self._open_files = open_files
         self._segments = segments
         self._has_changed = has_changed  # since it was made durable as a whole
+        self._flush_job: FlushJob | None = None  # begun, and neither finished nor failed
         self._generation = 0  # counts truncations: a flush that began before one says nothing about the log after it
         self.set_config(segments.config)
 

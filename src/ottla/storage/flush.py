@@ -31,6 +31,7 @@ class Flusher:
         "_failed",
         "_forgotten",
         "_is_scheduled",
+        "_is_stopped",
         "_on_failed",
         "_on_flushed",
         "_running",
@@ -58,6 +59,7 @@ class Flusher:
         self._failed: set[Log] = set()
         self._forgotten: dict[Log, Callable[[], None]] = {}  # who waits for the end of its last fsync
         self._is_scheduled = False
+        self._is_stopped = False
 
     @property
     def is_idle(self) -> bool:
@@ -99,11 +101,17 @@ class Flusher:
         else:
             on_forgotten()
 
+    def stop(self) -> None:
+        """No fsync begins any more: the logs are about to be closed on another thread, which fsyncs each itself."""
+        self._is_stopped = True
+
     def _start_scheduled(self) -> None:
         self._is_scheduled = False
         self._start_waiting()
 
     def _start_waiting(self) -> None:
+        if self._is_stopped:
+            return
         running = self._running
         for log in list(self._waiting):
             if len(running) >= self._concurrent_max:

@@ -14,7 +14,7 @@ from ottla.core.disk import Disk, VolumeSpace
 from ottla.core.errors import StorageError
 from ottla.core.types import Offset, TimestampMs, TopicPartition
 from ottla.storage.checkpointed_logs import CheckpointedLogs
-from ottla.storage.checkpoints import RECOVERY_POINT_FILE
+from ottla.storage.checkpoints import HIGH_WATERMARK_FILE, RECOVERY_POINT_FILE
 from ottla.storage.delayed_removal import DelayedRemoval, remove_now
 from ottla.storage.dir_loading import DirPlan, Loader, LoadResult, LoadTask, RunAll, plan_log_dir
 from ottla.storage.duplicate_logs import duplicated_partitions, read_claims, stale_claims
@@ -33,7 +33,12 @@ from ottla.storage.logs_by_dir import directory_of, topic_partition_of
 from ottla.storage.meta_properties import MetaProperties, claim_log_dir
 from ottla.storage.name_syncs import NameSyncs, at_once
 from ottla.storage.open_files import OpenFiles
-from ottla.storage.partition_metadata import read_topic_id_or_none, sync_topic_ids, write_topic_id
+from ottla.storage.partition_metadata import (
+    UnsyncedTopicIds,
+    read_topic_id_or_none,
+    sync_topic_ids,
+    write_topic_id,
+)
 from ottla.storage.segment_files import is_partition_folder
 
 _LANES = 4
@@ -59,7 +64,7 @@ class LogManager(CheckpointedLogs):
         self._locks: list[LogDirLock] = []
         self._lanes = [OpenFiles(disk, files_max=open_files_max // _LANES) for _ in range(_LANES)]
         self._removal = DelayedRemoval()
-        self._unsynced_topic_ids: dict[str, list[str]] = {}  # by directory: folders with a new file
+        self._unsynced_topic_ids = UnsyncedTopicIds()
         self._name_syncs = NameSyncs(self._sync_names, call_soon=call_soon)
         self._is_loaded = False
 
@@ -221,7 +226,7 @@ class LogManager(CheckpointedLogs):
 
     def _write_topic_id(self, path: str, topic_id: bytes) -> None:
         write_topic_id(self._disk, path, topic_id)
-        self._unsynced_topic_ids.setdefault(path.rpartition("/")[0], []).append(path)
+        self._unsynced_topic_ids.add(path)
 
     def topic_id_of(self, topic_partition: TopicPartition) -> bytes | None:
         """What the partition's folder says; None when it says nothing that can be believed."""
@@ -355,10 +360,11 @@ class LogManager(CheckpointedLogs):
 
     def checkpoint_recovery_points(self) -> None:
         """Say how far each log is durable; new topic ids become durable with it."""
+        topic_ids = self._unsynced_topic_ids
         for directory in self.online_directories:
-            folders = self._unsynced_topic_ids.pop(directory, None)
+            folders = topic_ids.begin(directory)
             if folders:
-                self._run(directory, partial(sync_topic_ids, self._disk, folders))
+                self._run(directory, partial(sync_topic_ids, self._disk, folders), partial(topic_ids.finish, directory))
         super().checkpoint_recovery_points()
 
     def volume_space(self, directory: str) -> VolumeSpace:
@@ -384,6 +390,7 @@ class LogManager(CheckpointedLogs):
     def _close_logs(
         self, now_ms: TimestampMs, run_all: RunAll[tuple[list[Log], TimestampMs], list[tuple[Log, str]]]
     ) -> None:
+        self._unsynced_topic_ids.give_back()
         lanes: list[list[Log]] = [[] for _ in self._lanes]
         for topic_partition, log in self._logs.items():
             lanes[self._lane_number(topic_partition)].append(log)
@@ -392,6 +399,8 @@ class LogManager(CheckpointedLogs):
                 self.fail_dir(directory_of(log), reason)
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
+        if self._high_watermarks:
+            self._checkpoint(HIGH_WATERMARK_FILE)
         for _ in self._over_directories(lambda directory: write_clean_shutdown_marker(self._disk, directory)):
             pass
 

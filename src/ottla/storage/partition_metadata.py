@@ -84,3 +84,32 @@ def sync_topic_ids(disk: Disk, directories: Iterable[str]) -> None:
             finally:
                 file.close()
             disk.fsync_dir(directory)
+
+
+class UnsyncedTopicIds:
+    """Folders with a new file, by log directory, until it is durable. Owned by the log manager."""
+
+    __slots__ = ("_being_synced", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[str]] = {}
+        self._being_synced: dict[str, list[str]] = {}
+
+    def add(self, path: str) -> None:
+        self._waiting.setdefault(path.rpartition("/")[0], []).append(path)
+
+    def begin(self, directory: str) -> list[str]:
+        """What is to be synced there now; nothing while an earlier round has not ended."""
+        if directory in self._being_synced or directory not in self._waiting:
+            return []
+        folders = self._being_synced[directory] = self._waiting.pop(directory)
+        return folders
+
+    def finish(self, directory: str) -> None:
+        self._being_synced.pop(directory, None)
+
+    def give_back(self) -> None:
+        """The rounds that have not ended never will: a stop may have dropped them."""
+        for directory, folders in self._being_synced.items():
+            self._waiting.setdefault(directory, []).extend(folders)
+        self._being_synced.clear()
