@@ -113,6 +113,49 @@ def test_groups_lie_on_the_partitions_that_kafka_puts_them_on(group_id: str, exp
     assert partition_of_group(group_id, partition_count=50) == expected
 
 
+def delete_orders(rig: Rig) -> None:
+    assert rig.pump.call(rig.topics.delete, "orders") is None
+
+
+def test_offsets_of_a_topic_that_is_deleted_while_their_shard_is_not_loaded_are_gone(rig: Rig) -> None:
+    assert commit(rig, 5) == 0
+    rig.coordinator.stop()
+    delete_orders(rig)
+    assert rig.groups.offsets_topic.maybe_start()
+    rig.create_topic("orders", partitions=50)  # before the shard is loaded: it is another topic
+    rig.background.run_all()
+    assert committed(rig) == {}
+    reload(rig)  # tombstones say so for good
+    assert committed(rig) == {}
+
+
+def test_offsets_of_a_topic_that_is_made_anew_while_their_shard_is_loaded_are_gone(rig: Rig) -> None:
+    assert commit(rig, 5) == 0
+    rig.coordinator.stop()
+    assert rig.groups.offsets_topic.maybe_start()
+    delete_orders(rig)
+    rig.create_topic("orders", partitions=50)
+    rig.background.run_all()
+    assert committed(rig) == {}
+    assert commit(rig, 7) == 0
+    reload(rig)
+    assert committed(rig) == {0: 7}
+
+
+def test_offsets_of_the_topics_that_are_there_stay_when_others_are_gone(rig: Rig) -> None:
+    rig.create_topic("payments", partitions=1)
+    assert commit(rig, 5) == 0
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=9)
+    topic = OffsetCommitRequestTopic(name="payments", partitions=[partition])
+    request = OffsetCommitRequest(group_id=GROUP, topics=[topic])
+    rig.now_ms += 1
+    assert error_of(rig.send(encode_request(request, COMMIT_VERSION, 77, "test"))) == 0
+    rig.coordinator.stop()
+    assert rig.pump.call(rig.topics.delete, "payments") is None
+    reload(rig)
+    assert committed(rig) == {0: 5}
+
+
 def test_first_question_for_a_coordinator_makes_the_topic(tmp_path: Path) -> None:
     rig = Rig(tmp_path, {"offsets.topic.num.partitions": "7", "offsets.topic.segment.bytes": "123456"})
     questions = [
