@@ -8,7 +8,15 @@ from ottla.core.errors import ErrorCode
 from ottla.records.build import BatchBuilder, assemble_batch, build_end_transaction_marker
 from ottla.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from ottla.records.header import BatchHeader, read_header, write_crc
-from ottla.records.validate import ProduceFault, ProduceLimits, check_produced, check_records_deeply
+from ottla.records.read import read_batch
+from ottla.records.validate import (
+    ProduceFault,
+    ProduceLimits,
+    check_produced,
+    check_records_deeply,
+    mend_max_timestamp,
+    needs_walk,
+)
 from ottla.records.varint import encode_varint
 from tests.records.samples import CODECS, NOW_MS, RECORDS, builder_of
 
@@ -240,3 +248,98 @@ def test_any_bytes_get_a_verdict(codec, data):
         assert fault is None or fault.error_code == ErrorCode.INVALID_RECORD
     else:
         assert isinstance(verdict, ProduceFault)
+
+
+# Clients that leave the largest timestamp out
+
+
+def without_max_timestamp(*timestamps: int, codec: int = 0, max_timestamp_ms: int = -1, size: int = 1) -> bytearray:
+    """A batch whose header does not say how recent its records are, with a checksum that is right."""
+    builder = BatchBuilder()
+    for timestamp_ms in timestamps:
+        builder.append(timestamp_ms, b"k", b"v" * size)
+    batch = builder.build(codec=codec)
+    batch[35:43] = max_timestamp_ms.to_bytes(8, "big", signed=True)
+    write_crc(batch, 0, len(batch))
+    return batch
+
+
+TIMES = (NOW_MS - 50, NOW_MS - 10, NOW_MS - 30)
+
+
+@pytest.mark.parametrize("max_timestamp_ms", [-1, 0, NOW_MS - 51])
+def test_largest_timestamp_that_is_left_out_is_computed_and_the_checksum_with_it(max_timestamp_ms):
+    batch = without_max_timestamp(*TIMES, max_timestamp_ms=max_timestamp_ms)
+    header = check(batch)
+    assert header.max_timestamp_ms == NOW_MS - 10
+    assert header == read_header(batch)
+    assert check(batch) == header
+    assert [record.timestamp_ms for record in read_batch(batch)[1]] == list(TIMES)
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_compressed_batch_without_its_largest_timestamp_is_left_to_a_thread(codec):
+    batch = without_max_timestamp(*TIMES, codec=codec)
+    assert needs_walk(memoryview(batch), LIMITS)
+    assert check(batch).error_code == ErrorCode.INVALID_TIMESTAMP
+    header = check_produced(memoryview(batch), LIMITS, produce_version=9, now_ms=NOW_MS, is_prepared=True)
+    mended = mend_max_timestamp(memoryview(batch), header, LIMITS, now_ms=NOW_MS)
+    assert mended.max_timestamp_ms == NOW_MS - 10
+    assert check(batch) == mended == read_header(batch)
+
+
+def test_large_batch_without_its_largest_timestamp_is_left_to_a_thread():
+    batch = without_max_timestamp(*TIMES, size=10_000)
+    assert needs_walk(memoryview(batch), LIMITS)
+    assert check(batch).error_code == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_damage_is_found_before_a_checksum_is_made_anew():
+    batch = without_max_timestamp(*TIMES)
+    batch[-2] ^= 1
+    assert check(batch).error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_computed_timestamp_has_to_be_allowed():
+    batch = without_max_timestamp(NOW_MS, NOW_MS + 3_600_001)
+    assert check(batch).error_code == ErrorCode.INVALID_TIMESTAMP
+    assert check(batch, LIMITS._replace(timestamp_after_max_ms=2**63 - 1)).max_timestamp_ms == NOW_MS + 3_600_001
+
+
+def test_records_that_do_not_add_up_are_refused_when_they_are_walked():
+    batch = without_max_timestamp(*TIMES)
+    batch[61] += 2  # the first record's length
+    write_crc(batch, 0, len(batch))
+    assert check(batch).error_code == ErrorCode.INVALID_RECORD
+
+
+def test_records_that_are_all_older_than_their_base_keep_a_header_that_is_right():
+    body = bytes(1) + encode_varint(-20) + encode_varint(0) + encode_varint(-1) + encode_varint(1) + b"v" + bytes(1)
+    batch = assemble_batch(
+        encode_varint(len(body)) + body,
+        record_count=1,
+        last_offset_delta=0,
+        base_timestamp_ms=NOW_MS,
+        attributes=0,
+        max_timestamp_ms=NOW_MS - 20,
+    )
+    before = bytes(batch)
+    assert check(batch).max_timestamp_ms == NOW_MS - 20
+    assert bytes(batch) == before
+
+
+@pytest.mark.parametrize("timestamps", [(-1, -1), (0, 0)])
+def test_batch_without_any_time_is_let_through_as_it_is(timestamps):
+    batch = builder_of().build()
+    batch[27:43] = b"".join(each.to_bytes(8, "big", signed=True) for each in timestamps)
+    write_crc(batch, 0, len(batch))
+    before = bytes(batch)
+    assert check(batch).max_timestamp_ms == timestamps[1]
+    assert bytes(batch) == before
+
+
+def test_append_time_takes_the_place_of_whatever_the_header_says():
+    limits = ProduceLimits(is_log_append_time=True)
+    batch = without_max_timestamp(*TIMES, codec=GZIP)
+    assert not needs_walk(memoryview(batch), limits)
+    assert check(batch, limits) == read_header(batch)

@@ -1,6 +1,7 @@
 """What a produced batch needs before it can be appended and what takes too long for the event loop.
 
-Only topics with a `compression.type` of their own or with compaction need it; it runs on a thread.
+Only topics with a `compression.type` of their own or with compaction need it, and batches that don't say how recent
+their records are; it runs on a thread.
 """
 
 from ottla.core.errors import ErrorCode
@@ -8,7 +9,13 @@ from ottla.core.types import TimestampMs
 from ottla.records.compression import codec_of_topic
 from ottla.records.errors import CorruptBatch
 from ottla.records.recompress import recompress
-from ottla.records.validate import ProduceFault, check_produced, check_records_deeply
+from ottla.records.validate import (
+    ProduceFault,
+    check_produced,
+    check_records_deeply,
+    mend_max_timestamp,
+    needs_walk,
+)
 from ottla.storage.log_config import LogConfig
 
 _ATTRIBUTES_POSITION = 22  # the low byte, which has the codec
@@ -23,6 +30,8 @@ _WALKED_MAX_BYTES = 32 * 1024 * 1024
 
 def needs_preparation(records: memoryview | ProduceFault, config: LogConfig) -> bool:
     """Cheap: asked for every produced batch."""
+    if isinstance(records, memoryview) and needs_walk(records, config.produce_limits):
+        return True
     if config.compression_type == _AS_SENT and not config.compact:
         return False
     if not isinstance(records, memoryview) or len(records) <= _ATTRIBUTES_POSITION:
@@ -41,7 +50,11 @@ def prepare(
     """
     if records is None or config is None:
         return records
-    header = check_produced(records, config.produce_limits, produce_version=produce_version, now_ms=now_ms)
+    limits = config.produce_limits
+    header = check_produced(records, limits, produce_version=produce_version, now_ms=now_ms, is_prepared=True)
+    if isinstance(header, ProduceFault):
+        return header
+    header = mend_max_timestamp(records, header, limits, now_ms=now_ms, max_bytes=_WALKED_MAX_BYTES)
     if isinstance(header, ProduceFault):
         return header
     codec = codec_of_topic(config.compression_type)

@@ -138,11 +138,18 @@ class AppendLog:
         """Append one batch at the end of the log; `records` must be writable, offset and epoch are put into it.
 
         `is_from_client=False` is for batches that the broker itself built. A compacted topic's records are looked at
-        one by one, unless the caller did that already, on a thread.
+        one by one, unless the caller did that already, on a thread. A batch that only a thread should look into
+        (`needs_walk`) is refused until one has.
         """
         config = self.config
         if is_from_client:
-            header = check_produced(records, self._limits, produce_version=produce_version, now_ms=now_ms)
+            header = check_produced(
+                records,
+                self._limits,
+                produce_version=produce_version,
+                now_ms=now_ms,
+                is_prepared=is_checked_deeply,
+            )
             if type(header) is ProduceFault:
                 return self._refused(header)
         else:
