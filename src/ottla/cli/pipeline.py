@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ottla.cli.lazy_group import LazyGroup
-from ottla.clients.addresses import parse_bootstrap
 from ottla.clients.admin import Admin
 from ottla.clients.errors import ClientError
+from ottla.links.addresses import parse_bootstrap
 from ottla.pipeline.topics import DEFAULT_PARTITIONS
 from ottla.pipeline.traffic.events import Event, json_line
 from ottla.pipeline.traffic.generator import DEFAULT_START_MS, Settings, Traffic

@@ -27,8 +27,8 @@ from ottla.cli.pipeline_options import (
     store_choice,
     store_options,
 )
-from ottla.clients.addresses import parse_bootstrap
 from ottla.clients.errors import ClientError
+from ottla.links.addresses import parse_bootstrap
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

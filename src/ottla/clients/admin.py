@@ -9,7 +9,6 @@ from os import PathLike
 from typing import Any, Final, TypeVar
 
 from ottla.clients import admin_cluster, admin_configs, admin_groups, admin_offsets, admin_topics, topics
-from ottla.clients.addresses import Address
 from ottla.clients.admin_cluster import ClusterDescription, LogDirectory
 from ottla.clients.admin_configs import ConfigChange, ConfigEntry, ConfigResource
 from ottla.clients.admin_groups import GroupDescription, ListedGroup
@@ -22,6 +21,7 @@ from ottla.clients.topics import NewTopic
 from ottla.core.config.definition import ConfigKey
 from ottla.core.config.values import ConfigType
 from ottla.core.types import BrokerId, Offset, TopicPartition
+from ottla.links.addresses import Address
 
 ADMIN_DEFINITION: Final = ClientDefinition(
     "admin",

@@ -10,7 +10,6 @@ from os import PathLike
 from typing import Any, Final, TypeVar
 
 from ottla.clients import admin
-from ottla.clients.addresses import Address
 from ottla.clients.admin_cluster import ClusterDescription, LogDirectory
 from ottla.clients.admin_configs import ConfigChange, ConfigEntry, ConfigResource
 from ottla.clients.admin_groups import GroupDescription, ListedGroup
@@ -20,6 +19,7 @@ from ottla.clients.config import ClientConfig
 from ottla.clients.errors import ClientClosed
 from ottla.clients.topics import NewTopic
 from ottla.core.types import BrokerId, Offset, TopicPartition
+from ottla.links.addresses import Address
 
 R = TypeVar("R")
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Self, TypeVar
 
 from ottla import __version__
-from ottla.clients.addresses import Address, parse_bootstrap
 from ottla.clients.errors import BrokerError, ConnectionFailed, check
-from ottla.clients.network.called import CalledNetwork
+from ottla.clients.network.blocking import BlockingNetwork
 from ottla.clients.network.port import ANY_BROKER
-from ottla.clients.network.settings import NetworkSettings
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, TopicPartition
+from ottla.links.addresses import Address, parse_bootstrap
+from ottla.links.settings import NetworkSettings
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -46,7 +46,7 @@ class AskedBroker:
 
     __slots__ = ("_network", "broker_id")
 
-    def __init__(self, broker_id: BrokerId, network: CalledNetwork) -> None:
+    def __init__(self, broker_id: BrokerId, network: BlockingNetwork) -> None:
         self.broker_id = broker_id
         self._network = network
 
@@ -95,7 +95,7 @@ class Cluster:
         self._bootstrap = bootstrap
         self._retry_backoff_ms = retry_backoff_ms
         self._retry_backoff_max_ms = retry_backoff_max_ms
-        self._opened: CalledNetwork | None = None
+        self._opened: BlockingNetwork | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -111,13 +111,13 @@ class Cluster:
             self.brokers = {}
 
     @property
-    def _network(self) -> CalledNetwork:
+    def _network(self) -> BlockingNetwork:
         if self._opened is None:
             self._opened = self._new_network()
         return self._opened
 
-    def _new_network(self) -> CalledNetwork:
-        return CalledNetwork(self._bootstrap, client_id=self.client_id, settings=self.settings)
+    def _new_network(self) -> BlockingNetwork:
+        return BlockingNetwork(self._bootstrap, client_id=self.client_id, settings=self.settings)
 
     def any_broker(self) -> AskedBroker:
         """Whichever can be reached; it is connected to."""

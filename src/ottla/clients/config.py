@@ -9,10 +9,10 @@ from os import PathLike
 from typing import Any, TypeAlias
 
 from ottla.clients.common_keys import COMMON_KEYS, COMMON_NOT_SERVED, COMMON_NOT_SERVED_PREFIXES
-from ottla.clients.network.settings import NetworkSettings
 from ottla.core.config.definition import ConfigError, ConfigKey, Definition
 from ottla.core.config.typed_values import TypedValues
 from ottla.core.config.values import ConfigType, ConfigValue, render_value
+from ottla.links.settings import NetworkSettings
 
 # What a rule across keys gives: the complaint, or None.
 Rule: TypeAlias = "Callable[[ClientConfig], str | None]"

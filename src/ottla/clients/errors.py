@@ -7,6 +7,29 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ottla.core.errors import ErrorCode
+from ottla.links.errors import (
+    ClientClosed,
+    ClientError,
+    ConnectionFailed,
+    RequestTimedOut,
+    TimedOut,
+    UnsupportedByBroker,
+    error_name,
+)
+
+__all__ = [
+    "RETRIABLE",
+    "BrokerError",
+    "ClientClosed",
+    "ClientError",
+    "ConnectionFailed",
+    "OperationFailed",
+    "RequestTimedOut",
+    "TimedOut",
+    "UnsupportedByBroker",
+    "check",
+    "error_name",
+]
 
 # Answers after which the same request may succeed: the cluster is busy electing, starting or catching up.
 RETRIABLE: Final = frozenset(
@@ -40,30 +63,6 @@ RETRIABLE: Final = frozenset(
 )
 
 
-class ClientError(Exception):
-    """Any failure of an operation on a cluster."""
-
-
-class ConnectionFailed(ClientError):
-    """A broker was not reached, went away, or did not answer in time; whether it acted is not known."""
-
-
-class TimedOut(ClientError, TimeoutError):
-    """An operation was not done within the time that it was given."""
-
-
-class RequestTimedOut(ConnectionFailed, TimedOut):
-    """A request was sent, or waited to be, and no answer came in time; whether the broker acted is not known."""
-
-
-class ClientClosed(ClientError):
-    """The client was closed before the operation was done, or before it began."""
-
-
-class UnsupportedByBroker(ClientError):
-    """The broker speaks no version of a request that this client knows."""
-
-
 class BrokerError(ClientError):
     """The cluster answered with an error code that ends the operation."""
 
@@ -88,14 +87,6 @@ class OperationFailed(BrokerError):
         self.message = first.message
         self.outcomes = dict(outcomes)
         self.failures = dict(failures)
-
-
-def error_name(error_code: int) -> str:
-    """The official name of a code; the number alone for one that is newer than this client."""
-    try:
-        return ErrorCode(error_code).name
-    except ValueError:
-        return f"error code {error_code}"
 
 
 def check(error_code: int, what: str, message: str | None = None) -> None:

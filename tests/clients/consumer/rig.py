@@ -56,7 +56,7 @@ class FakeWaiting:
         self._is_set = False
         self.now_ms = network.now_ms
 
-    def in_lane(self, callback: Callable[[], T]) -> T:
+    def in_loop(self, callback: Callable[[], T]) -> T:
         return callback()
 
     def post(self, callback: Callable[[], None]) -> None:

@@ -120,7 +120,7 @@ def _broken(sent: Sent) -> ClientError:
 
 
 class Rig:
-    """A core whose lane and users are the test."""
+    """A core whose loop and users are the test."""
 
     def __init__(self, *, topics: dict[str, int] | None = None, brokers: int = 1, **keywords: Any) -> None:
         self.network = FakeNetwork(brokers=brokers, topics=topics or {"orders": 1})
@@ -138,7 +138,7 @@ class Rig:
         partition: int | None = None,
         headers: Any = (),
     ) -> SendHandle:
-        """As a user's thread would; the lane doesn't run meanwhile."""
+        """As a user's thread would; the client loop doesn't run meanwhile."""
         queues = self.core.accumulator.topics.get(topic) or self.learn(topic)
         handle = self.core.accumulator.append(queues, partition, key, value, headers, self.clock_ms)
         assert handle is not None, "no room"

@@ -1,4 +1,4 @@
-"""Where records wait: partitions chosen, batches opened, memory counted, the lane woken when there is need."""
+"""Where records wait: partitions chosen, batches opened, memory counted, the client loop woken when there is need."""
 
 from collections import Counter
 from typing import Any
@@ -15,7 +15,7 @@ from ottla.clients.producer.settings import ProducerSettings
 
 
 class Desk:
-    """An accumulator with a clock, and a count of how often the lane was woken."""
+    """An accumulator with a clock, and a count of how often the client loop was woken."""
 
     def __init__(self, partitions: int = 1, partitioner: Partitioner | None = None, **settings: Any) -> None:
         self.now_ms = 1_000
@@ -40,7 +40,7 @@ class Desk:
         return counted
 
 
-def test_the_lane_is_woken_once_for_a_lingering_batch_and_once_when_it_is_full() -> None:
+def test_the_client_loop_is_woken_once_for_a_lingering_batch_and_once_when_it_is_full() -> None:
     desk = Desk()
     for _ in range(7):
         desk.add()

@@ -1,6 +1,6 @@
 """The asyncio consumer: the blocking one's names, with `await` where a call may wait; all in one event loop.
 
-A thin face over `session.py`; the lane is the loop itself.
+A thin face over `session.py`; the client loop is the loop itself.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class _LoopWaiting:
-    """The user's task waits on a future; the lane is the same loop."""
+    """The user's task waits on a future; the client loop is the same loop."""
 
     def __init__(self, network: AsyncioNetwork) -> None:
         self._loop = network.loop
@@ -48,7 +48,7 @@ class _LoopWaiting:
         self.now_ms = network.now_ms
         self.post = network.call_soon
 
-    def in_lane(self, callback: Callable[[], T]) -> T:
+    def in_loop(self, callback: Callable[[], T]) -> T:
         return callback()
 
     def clear(self) -> None:

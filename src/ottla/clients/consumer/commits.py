@@ -1,6 +1,6 @@
 """Committing offsets and reading back what is committed.
 
-Lives in the lane. Commits go out one after the other, in the order of the calls, so that an older one never undoes a
+Lives in the loop. Commits go out one after the other, in the order of the calls, so that an older one never undoes a
 newer one; one that is waited for is tried again while its time lasts, the others are not.
 """
 
@@ -13,9 +13,10 @@ from ottla.clients.consumer.errors import error_of
 from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
 from ottla.clients.consumer_protocol import numbers_by_topic
 from ottla.clients.errors import BrokerError, ClientError, ConnectionFailed, TimedOut
-from ottla.clients.network.port import Network, Timer
+from ottla.clients.network.port import Network
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
+from ottla.links.link import Timer
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

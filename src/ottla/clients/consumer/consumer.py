@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Offsets,
     )
     from ottla.clients.fetched_batches import WantedBatches
-    from ottla.clients.network import lent
+    from ottla.clients.network import caller_driven
     from ottla.clients.network import metadata as metadatas
     from ottla.core import types
     from ottla.core.types import BrokerId, Offset, TimestampMs, TopicPartition
@@ -48,7 +48,7 @@ else:
     session = LazyModule("ottla.clients.consumer.session")
     values = LazyModule("ottla.clients.consumer.values")
     consumer_errors = LazyModule("ottla.clients.consumer.errors")
-    lent = LazyModule("ottla.clients.network.lent")
+    caller_driven = LazyModule("ottla.clients.network.caller_driven")
     metadatas = LazyModule("ottla.clients.network.metadata")
     types = LazyModule("ottla.core.types")
 
@@ -56,13 +56,13 @@ T = TypeVar("T")
 
 
 class _ThreadWaiting:
-    """The user's thread is the lane while it waits; see `LentNetwork`."""
+    """The user's thread is the client loop while it waits; see `CallerDrivenNetwork`."""
 
-    def __init__(self, network: lent.LentNetwork) -> None:
+    def __init__(self, network: caller_driven.CallerDrivenNetwork) -> None:
         self._network = network
         self._is_set = False
         self.now_ms = network.now_ms
-        self.in_lane = network.call
+        self.in_loop = network.call
 
     def post(self, callback: Callable[[], None]) -> None:
         self._network.call(callback)
@@ -71,7 +71,7 @@ class _ThreadWaiting:
         self._is_set = False
 
     def wake(self) -> None:
-        """In the lane."""
+        """In the loop."""
         self._is_set = True
 
     def wake_from_outside(self) -> None:
@@ -119,8 +119,10 @@ class Consumer:
         self._waiting = waiting
         self._network.start()
 
-    def _new_network(self, config: configs.ClientConfig) -> lent.LentNetwork:
-        return lent.LentNetwork(config.bootstrap, client_id=config.client_id, settings=config.network_settings())
+    def _new_network(self, config: configs.ClientConfig) -> caller_driven.CallerDrivenNetwork:
+        return caller_driven.CallerDrivenNetwork(
+            config.bootstrap, client_id=config.client_id, settings=config.network_settings()
+        )
 
     # Reading.
 
@@ -196,10 +198,10 @@ class Consumer:
 
     def pause(self, *places: TopicPartition) -> None:
         """Poll returns nothing of them until `resume`; what was fetched is kept. A rebalance forgets it."""
-        self._lane(lambda: self._core.set_paused(places, is_paused=True))
+        self._in_loop(lambda: self._core.set_paused(places, is_paused=True))
 
     def resume(self, *places: TopicPartition) -> None:
-        self._lane(lambda: self._core.set_paused(places, is_paused=False))
+        self._in_loop(lambda: self._core.set_paused(places, is_paused=False))
 
     def paused(self) -> set[TopicPartition]:
         return {place for place, state in self._core.subscription.states.items() if state.is_paused}
@@ -210,14 +212,14 @@ class Consumer:
         """Poll goes on from there. With `until`, no more is asked for than leads up to that offset; what an answer
         brings beyond it is handed out all the same.
         """
-        self._lane(lambda: self._core.seek(types.TopicPartition(*place), checked_offset(offset), until=until))
+        self._in_loop(lambda: self._core.seek(types.TopicPartition(*place), checked_offset(offset), until=until))
 
     def seek_to_beginning(self, *places: TopicPartition) -> None:
         """All that are assigned unless some are given; found when poll or `position` needs it."""
-        self._lane(lambda: self._core.seek_by(places or self.assignment(), reset.EARLIEST))
+        self._in_loop(lambda: self._core.seek_by(places or self.assignment(), reset.EARLIEST))
 
     def seek_to_end(self, *places: TopicPartition) -> None:
-        self._lane(lambda: self._core.seek_by(places or self.assignment(), reset.LATEST))
+        self._in_loop(lambda: self._core.seek_by(places or self.assignment(), reset.LATEST))
 
     def seek_to_time(self, timestamp_ms: TimestampMs, *places: TopicPartition, timeout_ms: int | None = None) -> None:
         """To the first record at or after a time, or to the end where there is none."""
@@ -252,7 +254,7 @@ class Consumer:
 
     def lag(self, place: TopicPartition) -> int | None:
         """Records from the position to the end that the last fetch saw; None before the first one."""
-        return self._lane(lambda: self._core.lag_of(types.TopicPartition(*place)))
+        return self._in_loop(lambda: self._core.lag_of(types.TopicPartition(*place)))
 
     # Committing.
 
@@ -274,11 +276,11 @@ class Consumer:
 
     def group_metadata(self) -> GroupMetadata:
         """For `Producer.send_offsets_to_transaction`."""
-        return self._lane(self._core.identity)
+        return self._in_loop(self._core.identity)
 
     def enforce_rebalance(self, reason: str = "enforce_rebalance was called") -> None:
         """Let the group share its partitions out anew; happens in later polls."""
-        self._lane(lambda: self._core.enforce_rebalance(reason))
+        self._in_loop(lambda: self._core.enforce_rebalance(reason))
 
     # The end.
 
@@ -325,7 +327,7 @@ class Consumer:
 
         return self._run(run())
 
-    def _lane(self, call: Callable[[], T]) -> T:
+    def _in_loop(self, call: Callable[[], T]) -> T:
         if self._session.is_closed:
             raise errors.ClientClosed("the consumer is closed")
         return self._do(lambda: self._network.call(call))

@@ -1,6 +1,6 @@
 """Which broker coordinates the group, found when needed and found anew when it moves; requests to it.
 
-Lives in the lane. What an answer means for the group is `group.py`'s and `commits.py`'s to say; they call `lost` when
+Lives in the loop. What an answer means for the group is `group.py`'s and `commits.py`'s to say; they call `lost` when
 it shows that the coordinator is another.
 """
 

@@ -1,7 +1,7 @@
 """The consumer without I/O: subscription, group, positions and fetches wired together, over the network port.
 
-Lives in the lane, but for a few plain attributes that the user's side reads or writes (`attention`, `last_poll_ms`,
-`is_polling`); each of them has one writer.
+Lives in the client loop, but for a few plain attributes that the user's side reads or writes (`attention`,
+`last_poll_ms`, `is_polling`); each of them has one writer.
 """
 
 import re
@@ -37,7 +37,7 @@ _TOPIC_ERRORS: Final = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.T
 
 class ConsumerCore:
     """One per consumer. `on_attention` wakes the user's side: records, an event or an error wait; `hand_over` is how
-    the user's side has something done in the lane without waiting for it.
+    the user's side has something done in the client loop without waiting for it.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ConsumerCore:
         hand_over: Callable[[Callable[[], None]], None],
         on_attention: Callable[[], None],
     ) -> None:
-        self.attention = False  # written in the lane: there are events or errors
+        self.attention = False  # written in the loop: there are events or errors
         self.last_poll_ms = network.now_ms()  # written by the user's side
         self.is_polling = False  # written by the user's side
         self.errors: deque[ClientError] = deque()

@@ -1,6 +1,6 @@
 """Asking leaders, or the closest replicas, for what comes next: one request under way to each, ahead of the reader.
 
-Lives in the lane. What comes goes to the shelf undecoded; where to read is the subscription's. A partition is asked for
+Lives in the loop. What comes goes to the shelf undecoded; where to read is the subscription's. A partition is asked for
 again while less than `max.partition.fetch.bytes` of it, and less than half of `fetch.max.bytes` in all, waits to be
 read; an answer brings the other half at most. What paused partitions have on the shelf doesn't count.
 """
@@ -125,8 +125,8 @@ class Fetcher:
 
     def _by_broker(self) -> dict[BrokerId, list[PartitionState]]:
         shelf = self._shelf
-        # Said before looking: whoever makes room after the look sees it, and wakes the lane.
-        shelf.is_lane_waiting = True
+        # Said before looking: whoever makes room after the look sees it, and wakes the loop.
+        shelf.is_loop_waiting = True
         states = self._subscription.states.values()
         # The larger a topic the more the sum matters: thousands of partitions may each have an answer waiting.
         is_room = 2 * sum(state.queued_bytes for state in states if not state.is_paused) < self._settings.max_bytes
@@ -150,7 +150,7 @@ class Fetcher:
                 self._metadata.request_update()
                 continue
             grouped.setdefault(broker_id, []).append(state)
-        shelf.is_lane_waiting = is_full
+        shelf.is_loop_waiting = is_full
         return grouped
 
     def _source_of(self, state: PartitionState, now_ms: int) -> BrokerId:

@@ -1,7 +1,7 @@
 """A member of a consumer group: joins, shows by heartbeats that it lives, rejoins when the group is rebalanced.
 
-Lives in the lane, apart from `poll`. What a user's listener must be told waits as a `RebalanceEvent` until the user's
-side takes it: partitions are given up only after the listener heard of it. Who commits what is `commits.py`.
+Lives in the client loop, apart from `poll`. What a user's listener must be told waits as a `RebalanceEvent` until the
+user's side takes it: partitions are given up only after the listener heard of it. Who commits what is `commits.py`.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """Asking leaders for offsets: the ends of partitions, and the first offset at or after a time.
 
-Lives in the lane. A lookup goes on through leaders that move or are away until its time is over; each partition gets
+Lives in the loop. A lookup goes on through leaders that move or are away until its time is over; each partition gets
 its own outcome.
 """
 
@@ -11,9 +11,10 @@ from ottla.clients.consumer.errors import error_of
 from ottla.clients.consumer.values import OffsetAndTimestamp
 from ottla.clients.errors import RETRIABLE, BrokerError, ClientError, TimedOut, UnsupportedByBroker
 from ottla.clients.network.metadata import Metadata
-from ottla.clients.network.port import Network, Timer
+from ottla.clients.network.port import Network
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, TimestampMs, TopicPartition
+from ottla.links.link import Timer
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,

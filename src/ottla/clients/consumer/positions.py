@@ -1,6 +1,6 @@
 """Finding where to read from: what the group has committed, else what `auto.offset.reset` or a seek by time says.
 
-Lives in the lane. A partition without a position is looked after until it has one; what can't be mended goes to the
+Lives in the loop. A partition without a position is looked after until it has one; what can't be mended goes to the
 user.
 """
 

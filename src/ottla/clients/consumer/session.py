@@ -1,7 +1,7 @@
 """What a consumer's user does, written once for both faces: poll, commit, seek and the rest, on the user's side.
 
 Coroutines without an event loop: the only thing that they await is their `Waiting`, which a thread blocks in and an
-event loop suspends in. The lane is reached by `in_lane` and `post` alone.
+event loop suspends in. The client loop is reached by `in_loop` and `post` alone.
 """
 
 import logging
@@ -29,16 +29,18 @@ OnCommit = Callable[[dict[TopicPartition, OffsetAndMetadata], ClientError | None
 
 logger: Final = logging.getLogger("ottla.clients")
 _LEAVE_TIMEOUT_MS: Final = 5_000
-_LANE_SLACK_MS: Final = 1_000  # the lane keeps the time of an operation itself; this is for a lane that is stuck
+_LOOP_SLACK_MS: Final = (
+    1_000  # the client loop keeps the time of an operation itself; this is for a client loop that is stuck
+)
 
 
 class Waiting(Protocol):
-    """How the user's side waits, and how it reaches the lane."""
+    """How the user's side waits, and how it reaches the loop."""
 
     def now_ms(self) -> int: ...
 
-    def in_lane(self, callback: Callable[[], T]) -> T:
-        """Run it in the lane, at once or while this thread waits."""
+    def in_loop(self, callback: Callable[[], T]) -> T:
+        """Run it in the client loop, at once or while this thread waits."""
         ...
 
     def post(self, callback: Callable[[], None]) -> None: ...
@@ -48,7 +50,7 @@ class Waiting(Protocol):
         ...
 
     def wake(self) -> None:
-        """In the lane."""
+        """In the loop."""
         ...
 
     async def wait(self, timeout_ms: int) -> None:
@@ -129,7 +131,7 @@ class Session:
             error = core.take_error()
             if error is not None:
                 raise error
-            event = self._waiting.in_lane(core.take_event)
+            event = self._waiting.in_loop(core.take_event)
             if event is not None:
                 await self._tell(event)
 
@@ -159,7 +161,7 @@ class Session:
             if answer is not None:
                 await answer
         finally:
-            self._waiting.in_lane(lambda: self.core.finish(event))
+            self._waiting.in_loop(lambda: self.core.finish(event))
 
     # Committing.
 
@@ -235,7 +237,7 @@ class Session:
             raise IllegalUse(f"subscribe takes a list of topics or a compiled pattern; did you mean [{topics!r}]?")
         if isinstance(topics, re.Pattern):
             pattern = topics
-            self._waiting.in_lane(lambda: core.subscribe_pattern(pattern))
+            self._waiting.in_loop(lambda: core.subscribe_pattern(pattern))
         else:
             names = list(topics)
             if not names:
@@ -243,7 +245,7 @@ class Session:
                 return
             if not all(isinstance(name, str) and name.strip() for name in names):
                 raise IllegalUse(f"subscribe: {names!r} has a name that no topic can have")
-            self._waiting.in_lane(lambda: core.subscribe(names))
+            self._waiting.in_loop(lambda: core.subscribe(names))
         self._listener = listener
 
     def assign(self, places: Iterable[TopicPartition]) -> None:
@@ -251,7 +253,7 @@ class Session:
         wanted = [TopicPartition(*place) for place in places]
         if self._is_auto_commit and self.core.subscription.states:
             self._commit_in_background(self._waiting.now_ms())
-        self._waiting.in_lane(lambda: self.core.assign(wanted))
+        self._waiting.in_loop(lambda: self.core.assign(wanted))
 
     async def unsubscribe(
         self, reason: str = "the consumer unsubscribed from all topics", timeout_ms: int = _LEAVE_TIMEOUT_MS
@@ -341,13 +343,13 @@ class Session:
                 self._callbacks.popleft()()
         finally:
             self.is_closed = True
-            self._waiting.in_lane(core.close)
+            self._waiting.in_loop(core.close)
             self._interceptors.close()
 
     # Waiting for an operation.
 
     async def _ask(self, what: str, start: Callable[[Done], None], limit_ms: int) -> Any:
-        """Start it in the lane and wait until it calls back; a ClientError that it gives is raised."""
+        """Start it in the client loop and wait until it calls back; a ClientError that it gives is raised."""
         self._check()
         waiting = self._waiting
         outcomes: list[Any] = []
@@ -358,7 +360,7 @@ class Session:
             wake()
 
         waiting.post(lambda: start(done))
-        deadline_ms = waiting.now_ms() + limit_ms + _LANE_SLACK_MS
+        deadline_ms = waiting.now_ms() + limit_ms + _LOOP_SLACK_MS
         while True:
             waiting.clear()
             if outcomes:

@@ -1,7 +1,8 @@
-"""Between the lane that fetches and the user who reads: what was fetched, cut into records only when it is handed out.
+"""Between the client loop that fetches and the user who reads: what was fetched, cut into records only when it is
+handed out.
 
-The lane appends; everything else runs on the user's side. A batch is checked and decoded when its turn comes, so what a
-seek or a rebalance drops has cost nothing.
+The client loop appends; everything else runs on the user's side. A batch is checked and decoded when its turn comes, so
+what a seek or a rebalance drops has cost nothing.
 """
 
 from collections import deque
@@ -118,7 +119,7 @@ class FetchedPartition:
 
 
 class Shelf:
-    """Owned by one consumer. `on_drained` is called when room was made that the lane waits for."""
+    """Owned by one consumer. `on_drained` is called when room was made that the client loop waits for."""
 
     def __init__(
         self,
@@ -128,8 +129,8 @@ class Shelf:
         value_deserializer: Deserializer | None,
         on_drained: Callable[[], None],
     ) -> None:
-        self.ready: deque[FetchedPartition] = deque()  # the lane's only door: it appends
-        self.is_lane_waiting = False  # the lane has stopped asking for want of room
+        self.ready: deque[FetchedPartition] = deque()  # the client loop's only door: it appends
+        self.is_loop_waiting = False  # the client loop has stopped asking for want of room
         self._check_crcs = check_crcs
         self._key_deserializer = key_deserializer
         self._value_deserializer = value_deserializer
@@ -199,7 +200,7 @@ class Shelf:
     def _drained(self, fetched: FetchedPartition) -> None:
         self.ready.remove(fetched)
         fetched.state.drained_bytes += fetched.size_bytes
-        if self.is_lane_waiting:
+        if self.is_loop_waiting:
             self._on_drained()
 
     def _deserialize(

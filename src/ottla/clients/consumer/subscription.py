@@ -1,6 +1,6 @@
 """What a consumer reads: topics, a pattern, or partitions by hand, and for each partition where it stands.
 
-Owned by the lane. Only `position`, `position_epoch` and `drained_bytes` of a partition are the user's side's to write,
+Owned by the loop. Only `position`, `position_epoch` and `drained_bytes` of a partition are the user's side's to write,
 while it hands records out; nothing here asks a broker.
 """
 
@@ -29,8 +29,8 @@ class Kind(Enum):
 class PartitionState:
     """One assigned partition. `position` is the next offset to hand out, None until it is found.
 
-    The lane asks brokers for `fetch_offset`, which runs ahead of the position by what lies fetched and not yet handed
-    out. `seek_count` tells whether what was fetched still belongs to the position.
+    The client loop asks brokers for `fetch_offset`, which runs ahead of the position by what lies fetched and not yet
+    handed out. `seek_count` tells whether what was fetched still belongs to the position.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class PartitionState:
         self.log_start_offset: Offset | None = None
         self.preferred_replica: BrokerId = NO_REPLICA
         self.preferred_until_ms = 0
-        self.fetched_bytes = 0  # written by the lane, ever growing
+        self.fetched_bytes = 0  # written by the client loop, ever growing
         self.drained_bytes = 0  # written by the user's side, ever growing
 
     @property

@@ -1,6 +1,6 @@
 """Whether a position still means the same record under a new leader (KIP-320): asked for before anything is read there.
 
-Lives in the lane. After an unclean election a log may have lost its end and grown a new one: without this a reader at
+Lives in the loop. After an unclean election a log may have lost its end and grown a new one: without this a reader at
 offset 10 would go on at a 10 that is another one. What was fetched before the change is handed out first.
 """
 

@@ -1,17 +1,18 @@
 """A client's view of its cluster, kept fresh: on an interval, on request, for a new topic, after a broken connection.
 
-Lives in the lane. Readers on other threads see a whole view, the newest or the one before it.
+Lives in the loop. Readers on other threads see a whole view, the newest or the one before it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from ottla.clients.addresses import Address
 from ottla.clients.errors import BrokerError, ClientError, TimedOut, error_name
-from ottla.clients.network.link import growing_ms
-from ottla.clients.network.port import ANY_BROKER, Network, Timer
+from ottla.clients.network.port import ANY_BROKER, Network
 from ottla.core.errors import ErrorCode
 from ottla.core.types import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
+from ottla.links.addresses import Address
+from ottla.links.backoff import Backoff
+from ottla.links.link import Timer
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
@@ -75,7 +76,7 @@ class Metadata:
         self._network = network
         self._max_age_ms = max_age_ms
         self._backoff_ms = backoff_ms
-        self._backoff_max_ms = max(backoff_ms, backoff_max_ms)
+        self._backoff = Backoff(first_ms=backoff_ms, max_ms=backoff_max_ms)
         self._wanted: set[str] | None = set()
         self._topics: dict[str, TopicInfo] = {}
         self._names_by_id: dict[bytes, str] = {}
@@ -136,7 +137,7 @@ class Metadata:
         """The ErrorCode that the last answer had for a topic."""
         return self._errors.get(topic, ErrorCode.NONE)
 
-    # What the client wants; in the lane.
+    # What the client wants; in the loop.
 
     def set_topics(self, names: Iterable[str] | None) -> None:
         """Keep these topics in view and no others; None means all. What is new is asked for at once."""
@@ -260,7 +261,7 @@ class Metadata:
         self._tell()
 
     def _back_off(self, now_ms: int) -> None:
-        self._not_before_ms = now_ms + growing_ms(self._backoff_ms, self._backoff_max_ms, failures=self._failures)
+        self._not_before_ms = now_ms + self._backoff.delay_ms(self._failures)
         self._failures += 1
         self._plan(self._not_before_ms)
 

@@ -10,9 +10,9 @@ from typing import Any, Final, TypeAlias
 from ottla.clients.errors import BrokerError, ClientError, UnsupportedByBroker, error_name
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import ANY_BROKER, Network
-from ottla.clients.producer.backoff import Backoff
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId
+from ottla.links.backoff import Backoff
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -37,7 +37,7 @@ ErrorsOf: TypeAlias = Callable[[Any], int]
 
 
 class Coordinators:
-    """Of the lane. One kind and key has one coordinator at a time."""
+    """Of the loop. One kind and key has one coordinator at a time."""
 
     def __init__(
         self, network: Network, metadata: Metadata, backoff: Backoff, *, is_wanted: Callable[[], bool]

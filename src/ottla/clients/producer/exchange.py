@@ -38,7 +38,7 @@ _HANDED_OVER: Final = BatchAnswer(ErrorCode.NONE)  # acks=0: nobody will ever sa
 
 
 class ProduceExchange:
-    """Of the lane."""
+    """Of the loop."""
 
     def __init__(self, network: Network, settings: ProducerSettings) -> None:
         self._network = network

@@ -47,7 +47,7 @@ else:
 
 T = TypeVar("T")
 
-# What the lane may take beyond a timeout that it keeps itself, before it counts as stuck.
+# What the client loop may take beyond a timeout that it keeps itself, before it counts as stuck.
 _GRACE_S = 5.0
 
 
@@ -160,7 +160,7 @@ class Producer:
 
         Whether it was delivered is each handle's to tell. TimedOut if it takes longer than `timeout_ms`.
         """
-        self._refuse_in_lane("flush")
+        self._refuse_in_loop("flush")
         deadline = _deadline(timeout_ms)
         batches = self._accumulator.begin_flush()
         try:
@@ -184,7 +184,7 @@ class Producer:
                 return
             self._is_closed = True
         try:
-            if not self._network.is_lane:
+            if not self._network.is_in_loop:
                 self._abort_open_transaction(timeout_ms)
                 self._core.refuse()
                 self.flush(timeout_ms)
@@ -251,7 +251,7 @@ class Producer:
 
     def _find_topic(self, topic: str, timeout_ms: int | None = None) -> TopicQueues:
         limit_ms = self._max_block_ms if timeout_ms is None else timeout_ms
-        self._refuse_in_lane(f"send to {topic}, a topic that is new to this producer,")
+        self._refuse_in_loop(f"send to {topic}, a topic that is new to this producer,")
         if self._is_closed:
             raise core.closed_error()
         outcome: list[TopicQueues | errors.ClientError] = []
@@ -276,7 +276,7 @@ class Producer:
         appended = append()
         if appended is not None:
             return appended
-        self._refuse_in_lane("send with buffer.memory used up")
+        self._refuse_in_loop("send with buffer.memory used up")
         deadline = _deadline(self._max_block_ms)
         while True:
             event = threading.Event()
@@ -296,8 +296,8 @@ class Producer:
                 pass  # its coordinator does it after transaction.timeout.ms
 
     def _wait_for(self, what: str, start: Callable[[OnDone], None], timeout_ms: int | None = None) -> None:
-        """Run a step of a transaction in the lane, and wait for its end."""
-        self._refuse_in_lane(what)
+        """Run a step of a transaction in the client loop, and wait for its end."""
+        self._refuse_in_loop(what)
         outcome: list[errors.ClientError | None] = []
         event = threading.Event()
 
@@ -324,8 +324,8 @@ class Producer:
             raise core.closed_error()
         return self._core.transactions
 
-    def _refuse_in_lane(self, what: str) -> None:
-        if self._network.is_lane:
+    def _refuse_in_loop(self, what: str) -> None:
+        if self._network.is_in_loop:
             raise errors.ClientError(
                 f"{what} would wait for the producer's own thread; it can't be called in a callback"
             )

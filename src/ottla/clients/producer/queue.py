@@ -1,6 +1,6 @@
 """One partition's way out: the batch being filled, those that wait, those under way, and the sequence of them all.
 
-`open` and `waiting` are shared under the accumulator's lock; everything else belongs to the lane.
+`open` and `waiting` are shared under the accumulator's lock; everything else belongs to the loop.
 """
 
 from collections import deque

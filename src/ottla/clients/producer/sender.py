@@ -1,4 +1,5 @@
-"""The lane's side of a producer: takes what is due, groups it by leader, sends it, and decides what answers mean.
+"""The client loop's side of a producer: takes what is due, groups it by leader, sends it, and decides what answers
+mean.
 
 Without I/O of its own: requests and timers are the network's. Users' threads come here only through `Network.post`.
 """
@@ -8,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from ottla.clients.errors import BrokerError, ClientError, UnsupportedByBroker
 from ottla.clients.network.metadata import NO_LEADER, Metadata
-from ottla.clients.network.port import Network, Timer
+from ottla.clients.network.port import Network
 from ottla.clients.producer.accumulator import NEVER_MS, Accumulator
-from ottla.clients.producer.backoff import Backoff
 from ottla.clients.producer.batch import ProducerBatch
 from ottla.clients.producer.errors import DeliveryTimedOut, ProducerFenced, RecordRefused
 from ottla.clients.producer.exchange import BatchAnswer, ProduceExchange
@@ -21,6 +21,8 @@ from ottla.clients.producer.sequencing import Sequencing
 from ottla.clients.producer.settings import ProducerSettings
 from ottla.clients.producer.splitting import split
 from ottla.core.types import BrokerId
+from ottla.links.backoff import Backoff
+from ottla.links.link import Timer
 
 if TYPE_CHECKING:
     from ottla.clients.producer.transactions import Transactions
@@ -46,12 +48,12 @@ class Sender:
         self._identity = identity
         self._transactions = transactions
         self._sequencing = Sequencing(settings, identity)
-        self._backoff = Backoff(first_ms=settings.retry_backoff_ms, most_ms=settings.retry_backoff_max_ms)
+        self._backoff = Backoff(first_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms)
         self._exchange = ProduceExchange(network, settings)
         self._destinations: dict[BrokerId, Destination] = {}
         self._timer: Timer | None = None
         self._is_closed = False
-        # What became of the records; written in the lane, read by anyone.
+        # What became of the records; written in the client loop, read by anyone.
         self.stored_records = 0
         self.stored_bytes = 0
         self.failed_records = 0

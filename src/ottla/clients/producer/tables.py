@@ -52,7 +52,7 @@ class TableHandle:
         return BatchMetadata(*batch.queue.place, batch.base_offset, batch.record_count)
 
     def when_done(self, callback: Any) -> None:
-        """Have `callback()` called in the lane when all is done; at once if it is."""
+        """Have `callback()` called in the client loop when all is done; at once if it is."""
         left = len(self._batches)
 
         def one_done() -> None:

@@ -1,7 +1,7 @@
 """A transactional producer's dealings with its coordinator: initialize, add partitions and offsets, commit, abort.
 
-Of the lane, without I/O. Every call ends in `on_done(None)` or with the error; what the batches of the transaction come
-to is told by the sender.
+Of the client loop, without I/O. Every call ends in `on_done(None)` or with the error; what the batches of the
+transaction come to is told by the sender.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,6 @@ from ottla.clients.errors import BrokerError, ClientError, TimedOut
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.clients.producer.accumulator import Accumulator
-from ottla.clients.producer.backoff import Backoff
 from ottla.clients.producer.coordinators import GROUP, TRANSACTION, Coordinators
 from ottla.clients.producer.errors import (
     InvalidTransactionState,
@@ -37,6 +36,7 @@ from ottla.clients.producer.transaction_messages import (
 from ottla.clients.producer.transaction_state import TransactionState, check_step, is_step
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
+from ottla.links.backoff import Backoff
 from ottla.protocol.message import ApiMessage
 
 OnDone: TypeAlias = Callable[[ClientError | None], None]
@@ -81,7 +81,7 @@ class Transactions:
         self._accumulator = accumulator
         self._wake = wake
         self._messages = TransactionMessages(self._id, identity, timeout_ms=settings.transaction_timeout_ms)
-        backoff = Backoff(first_ms=settings.retry_backoff_ms, most_ms=settings.retry_backoff_max_ms)
+        backoff = Backoff(first_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms)
         self._coordinators = Coordinators(network, metadata, backoff, is_wanted=lambda: self.state is not _S.FATAL)
         self._cause: Exception | None = None  # of MUST_ABORT and FATAL
         self._added: set[TopicPartition] = set()
@@ -92,7 +92,7 @@ class Transactions:
         self._on_done: OnDone | None = None  # of the step under way
         accumulator.refuse(self._refusal())
 
-    # A user's calls, run in the lane
+    # A user's calls, run in the client loop
 
     def initialize(self, on_done: OnDone) -> None:
         """Get the producer id; a transaction that an earlier producer left open is ended, and that one fenced."""

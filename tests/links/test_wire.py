@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from ottla.clients.errors import ConnectionFailed, UnsupportedByBroker
 from ottla.clients.network.port import ANY_BROKER
-from ottla.clients.network.wire import SCRATCH_BYTES
 from ottla.core.errors import ErrorCode
+from ottla.links.wire import SCRATCH_BYTES
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import encode_response
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from tests.clients.network.scripted_lane import ScriptedLane, versions_response
+from tests.clients.network.scripted_loop import ScriptedLoop, versions_response
 
 
 @settings(deadline=None, max_examples=60)
@@ -28,7 +28,7 @@ from tests.clients.network.scripted_lane import ScriptedLane, versions_response
     chunk_bytes=st.sampled_from([1_000, 4_099, 65_536, 1 << 30]),
 )
 def test_frames_are_whole_however_the_bytes_are_cut(sizes: list[int], chunk_bytes: int) -> None:
-    lane = ScriptedLane()
+    loop = ScriptedLoop()
     frames: list[bytes] = []
     kept: list[memoryview] = []
 
@@ -42,9 +42,9 @@ def test_frames_are_whole_however_the_bytes_are_cut(sizes: list[int], chunk_byte
         return [pack(">i", len(body)), body]
 
     for _ in sizes:
-        lane.request_frame(ANY_BROKER, ApiKey.HEARTBEAT, encode, on_frame, versions=(0, 0))
-    lane.advance()
-    channel = lane.last.accept()
+        loop.request_frame(ANY_BROKER, ApiKey.HEARTBEAT, encode, on_frame, versions=(0, 0))
+    loop.advance()
+    channel = loop.last.accept()
     expected = []
     for index, (size, (header, _)) in enumerate(zip(sizes, channel.requests, strict=True)):
         expected.append(pack(">i", header.correlation_id) + bytes([index]) * (size - 4))
@@ -55,7 +55,7 @@ def test_frames_are_whole_however_the_bytes_are_cut(sizes: list[int], chunk_byte
 
 
 def test_the_memory_of_a_frame_that_nobody_has_is_used_again() -> None:
-    lane = ScriptedLane()
+    loop = ScriptedLoop()
     addresses: list[int] = []
     kept: list[memoryview] = []
 
@@ -70,13 +70,13 @@ def test_the_memory_of_a_frame_that_nobody_has_is_used_again() -> None:
         body = pack(">hhih", ApiKey.HEARTBEAT, 0, correlation_id, -1) + b"\0\0" + b"\0\0\0\0" + b"\0\0"
         return [pack(">i", len(body)), body]
 
-    lane.request_frame(ANY_BROKER, ApiKey.HEARTBEAT, encode, lambda version, frame: None, versions=(0, 0))
-    lane.advance()
-    channel = lane.last.accept()
+    loop.request_frame(ANY_BROKER, ApiKey.HEARTBEAT, encode, lambda version, frame: None, versions=(0, 0))
+    loop.advance()
+    channel = loop.last.accept()
     for number in range(1, 13):
         if number > 1:
-            lane.request_frame(ANY_BROKER, ApiKey.HEARTBEAT, encode, on_frame, versions=(0, 0))
-            lane.advance()
+            loop.request_frame(ANY_BROKER, ApiKey.HEARTBEAT, encode, on_frame, versions=(0, 0))
+            loop.advance()
         header, _ = channel.requests.pop(0)
         count = 50_000 if number == 1 else 90_000 + number
         frame = pack(">i", header.correlation_id) + b"%d" % ((number - 1) % 10) * count
@@ -87,7 +87,7 @@ def test_the_memory_of_a_frame_that_nobody_has_is_used_again() -> None:
 
 
 def test_a_frame_beyond_what_is_kept_has_memory_of_its_own() -> None:
-    lane = ScriptedLane()
+    loop = ScriptedLoop()
     frames: list[memoryview] = []
 
     def on_frame(version: int, frame: object) -> None:
@@ -98,9 +98,9 @@ def test_a_frame_beyond_what_is_kept_has_memory_of_its_own() -> None:
         body = pack(">hhih", ApiKey.HEARTBEAT, 0, correlation_id, -1) + b"\0\0" + b"\0\0\0\0" + b"\0\0"
         return [pack(">i", len(body)), body]
 
-    lane.request_frame(ANY_BROKER, ApiKey.HEARTBEAT, encode, on_frame, versions=(0, 0))
-    lane.advance()
-    channel = lane.last.accept()
+    loop.request_frame(ANY_BROKER, ApiKey.HEARTBEAT, encode, on_frame, versions=(0, 0))
+    loop.advance()
+    channel = loop.last.accept()
     header, _ = channel.requests.pop(0)
     frame = pack(">i", header.correlation_id) + bytes(range(256)) * 12_000
     channel.feed(pack(">i", len(frame)) + frame, chunk_bytes=1 << 20)
@@ -108,10 +108,10 @@ def test_a_frame_beyond_what_is_kept_has_memory_of_its_own() -> None:
 
 
 def test_one_byte_at_a_time() -> None:
-    lane = ScriptedLane()
-    outcome = lane.heartbeat(ANY_BROKER)
-    lane.advance()
-    channel = lane.last
+    loop = ScriptedLoop()
+    outcome = loop.heartbeat(ANY_BROKER)
+    loop.advance()
+    channel = loop.last
     channel.wire.connected()
     header, _ = channel.requests.pop(0)
     answer = versions_response((ApiKey.HEARTBEAT, 0, 4))
@@ -121,31 +121,31 @@ def test_one_byte_at_a_time() -> None:
 
 
 def test_the_highest_common_version_is_spoken() -> None:
-    lane = ScriptedLane()
-    lane.heartbeat(ANY_BROKER)
-    lane.advance()
-    lane.last.wire.connected()
-    lane.last.answer(versions_response((ApiKey.HEARTBEAT, 0, 2)))
-    assert lane.last.requests[0][0].api_version == 2
+    loop = ScriptedLoop()
+    loop.heartbeat(ANY_BROKER)
+    loop.advance()
+    loop.last.wire.connected()
+    loop.last.answer(versions_response((ApiKey.HEARTBEAT, 0, 2)))
+    assert loop.last.requests[0][0].api_version == 2
 
 
 def test_what_a_broker_does_not_serve_is_told_and_the_connection_stays() -> None:
-    lane = ScriptedLane()
-    outcome = lane.heartbeat(ANY_BROKER)
-    lane.advance()
-    lane.last.wire.connected()
-    lane.last.answer(versions_response((ApiKey.METADATA, 0, 12)))
-    lane.advance()
+    loop = ScriptedLoop()
+    outcome = loop.heartbeat(ANY_BROKER)
+    loop.advance()
+    loop.last.wire.connected()
+    loop.last.answer(versions_response((ApiKey.METADATA, 0, 12)))
+    loop.advance()
     assert isinstance(outcome.error, UnsupportedByBroker)
     assert str(outcome.error) == "one:1: the broker does not serve HEARTBEAT"
-    assert not lane.last.is_closed
+    assert not loop.last.is_closed
 
 
 def test_an_older_broker_is_asked_again_in_its_own_version() -> None:
-    lane = ScriptedLane()
-    lane.heartbeat(ANY_BROKER)
-    lane.advance()
-    channel = lane.last
+    loop = ScriptedLoop()
+    loop.heartbeat(ANY_BROKER)
+    loop.advance()
+    channel = loop.last
     channel.wire.connected()
     header, _ = channel.requests.pop(0)
     assert header.api_version == 3
@@ -160,10 +160,10 @@ def test_an_older_broker_is_asked_again_in_its_own_version() -> None:
 
 
 def test_a_broker_that_refuses_every_version_is_given_up() -> None:
-    lane = ScriptedLane()
-    outcome = lane.heartbeat(ANY_BROKER)
-    lane.advance()
-    channel = lane.last
+    loop = ScriptedLoop()
+    outcome = loop.heartbeat(ANY_BROKER)
+    loop.advance()
+    channel = loop.last
     channel.wire.connected()
     header, _ = channel.requests.pop(0)
     refusal = ApiVersionsResponse(
@@ -171,7 +171,7 @@ def test_a_broker_that_refuses_every_version_is_given_up() -> None:
         api_keys=[ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=9)],
     )
     channel.feed(encode_response(refusal, 0, header.correlation_id))
-    lane.advance()
+    loop.advance()
     assert "refuses every version of ApiVersions" in str(outcome.error)
 
 
@@ -187,26 +187,26 @@ def test_a_broker_that_refuses_every_version_is_given_up() -> None:
     ],
 )
 def test_bytes_that_are_no_answer_close_the_connection(data: bytes, words: str, is_ready: bool) -> None:
-    lane = ScriptedLane()
-    outcome = lane.heartbeat(ANY_BROKER)
-    lane.advance()
-    channel = lane.last
+    loop = ScriptedLoop()
+    outcome = loop.heartbeat(ANY_BROKER)
+    loop.advance()
+    channel = loop.last
     if is_ready:
         channel.accept()
     else:
         channel.wire.connected()
     channel.feed(data)
-    lane.advance()
+    loop.advance()
     assert isinstance(outcome.error, ConnectionFailed)
     assert words in str(outcome.error)
     assert channel.is_closed
 
 
 def test_an_answer_that_nobody_asked_for_closes_the_connection() -> None:
-    lane = ScriptedLane()
-    outcome = lane.heartbeat(ANY_BROKER)
-    lane.advance()
-    channel = lane.last.accept()
+    loop = ScriptedLoop()
+    outcome = loop.heartbeat(ANY_BROKER)
+    loop.advance()
+    channel = loop.last.accept()
     header, _ = channel.requests[0]
     frame = pack(">ii", 11, header.correlation_id) + b"\0" + b"\0\0\0\0" + b"\0\0" + b"\0"
     frame = pack(">i", len(frame) - 4) + frame[4:]
@@ -216,17 +216,17 @@ def test_an_answer_that_nobody_asked_for_closes_the_connection() -> None:
 
 
 def test_an_unreadable_answer_is_told() -> None:
-    lane = ScriptedLane()
-    outcome = lane.heartbeat(ANY_BROKER)
-    lane.advance()
-    channel = lane.last.accept()
+    loop = ScriptedLoop()
+    outcome = loop.heartbeat(ANY_BROKER)
+    loop.advance()
+    channel = loop.last.accept()
     channel.feed(pack(">ii", 5, channel.requests[0][0].correlation_id) + b"\0")
     assert isinstance(outcome.error, ConnectionFailed)
     assert "unreadable answer to HEARTBEAT" in str(outcome.error)
 
 
 def test_a_request_without_an_answer_is_done_when_it_is_handed_over() -> None:
-    lane = ScriptedLane()
+    loop = ScriptedLoop()
     seen: list[object] = []
 
     def encode(version: int, correlation_id: int, client_id: str) -> list[bytes]:
@@ -237,12 +237,12 @@ def test_a_request_without_an_answer_is_done_when_it_is_handed_over() -> None:
         assert isinstance(frame, memoryview)
         seen.append(bytes(frame))
 
-    lane.request_frame(ANY_BROKER, ApiKey.HEARTBEAT, encode, on_frame, versions=(0, 0), expects_response=False)
-    lane.advance()
+    loop.request_frame(ANY_BROKER, ApiKey.HEARTBEAT, encode, on_frame, versions=(0, 0), expects_response=False)
+    loop.advance()
     assert seen == []
-    channel = lane.last.accept()
+    channel = loop.last.accept()
     assert seen == []
-    lane.advance()
+    loop.advance()
     assert seen == [b""]
     channel.requests.clear()
-    assert lane.in_flight(-2) == 0
+    assert loop.in_flight(-2) == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.clients.addresses import Address, parse_bootstrap
+from ottla.links.addresses import Address, parse_bootstrap
 
 
 def test_bootstrap_takes_several_addresses_and_ipv6() -> None:

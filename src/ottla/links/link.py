@@ -1,27 +1,32 @@
 """The way to one broker: opens a wire when something is to be sent, gives up on time, waits before it tries again.
 
-It decides by the clock and the timers of its lane; sockets are opened by `Lane.open`. Which broker a request goes to
-is `brokers.py`'s.
+It decides by the clock and the timers of its loop; sockets are opened by `ClientLoop.open`. Which
+broker a request goes to is its owner's choice.
 """
 
-import random
 from collections import deque
 from collections.abc import Callable
+from random import Random
 from typing import Protocol
 
-from ottla.clients.addresses import Address
-from ottla.clients.errors import ClientError, ConnectionFailed, RequestTimedOut
-from ottla.clients.network.port import Timer
-from ottla.clients.network.settings import NetworkSettings
-from ottla.clients.network.wire import Ask, Channel, Wire, WireState
 from ottla.core.types import BrokerId
+from ottla.links.addresses import Address
+from ottla.links.backoff import Backoff
+from ottla.links.errors import ClientError, ConnectionFailed, RequestTimedOut
+from ottla.links.settings import NetworkSettings
+from ottla.links.wire import Channel, InFlightRequest, Wire, WireState
 
-_JITTER = 0.2
 _NOTHING = memoryview(b"")
 
 
-class Lane(Protocol):
-    """What a link needs of the place that it lives in."""
+class Timer(Protocol):
+    """Something planned; cancelling one that ran does nothing."""
+
+    def cancel(self) -> None: ...
+
+
+class ClientLoop(Protocol):
+    """The loop that a link lives in: its clock, its timers, its sockets."""
 
     def now_ms(self) -> int: ...
 
@@ -34,23 +39,19 @@ class Lane(Protocol):
         ...
 
 
-def growing_ms(first_ms: int, max_ms: int, *, failures: int) -> int:
-    """A wait that doubles with each failure up to a limit, and is spread so that clients don't come back as one."""
-    wait_ms = min(first_ms << min(failures, 30), max(first_ms, max_ms))
-    return round(wait_ms * random.uniform(1 - _JITTER, 1 + _JITTER))
-
-
 class Link:
-    """One broker at one address. Belongs to a `Brokers`, which makes and closes it; at most one wire at a time."""
+    """One broker at one address; at most one wire at a time. Its owner makes and closes it."""
 
     __slots__ = (
         "_failures",
         "_is_closed",
-        "_lane",
+        "_loop",
         "_last_used_ms",
         "_on_lost",
         "_queue",
+        "_reconnect",
         "_settings",
+        "_setup_timeout",
         "_setup_timer",
         "_throttle_timer",
         "_watch_at_ms",
@@ -67,20 +68,29 @@ class Link:
         broker_id: BrokerId,
         address: Address,
         *,
-        lane: Lane,
+        loop: ClientLoop,
         client_id: str,
         settings: NetworkSettings,
-        on_lost: Callable[["Link", list[Ask], list[Ask], ClientError], None],
+        on_lost: Callable[["Link", list[InFlightRequest], list[InFlightRequest], ClientError], None],
+        random: Random | None = None,
     ) -> None:
+        """`on_lost(link, sent, queued, reason)` gets the requests that went with a connection; it calls them back."""
         self.broker_id = broker_id
         self.address = address
         self.client_id = client_id
         self.retry_at_ms = 0
-        self._lane = lane
+        self._loop = loop
         self._settings = settings
+        self._reconnect = Backoff(
+            first_ms=settings.reconnect_backoff_ms, max_ms=settings.reconnect_backoff_max_ms, random=random
+        )
+        # An attempt gets longer with each failure, as the wait between two of them does.
+        self._setup_timeout = Backoff(
+            first_ms=settings.setup_timeout_ms, max_ms=settings.setup_timeout_max_ms, random=random
+        )
         self._on_lost = on_lost
         self._wire: Wire | None = None
-        self._queue: deque[Ask] = deque()
+        self._queue: deque[InFlightRequest] = deque()
         self._failures = 0
         self._is_closed = False
         self._last_used_ms = 0
@@ -109,21 +119,21 @@ class Link:
     def versions_of(self, api_key: int) -> tuple[int, int] | None:
         return self._wire.versions.get(api_key) if self._wire is not None and self.is_ready else None
 
-    def ask(self, ask: Ask) -> None:
+    def send(self, request: InFlightRequest) -> None:
         """Send it, now or when connected; its `on_frame` is called exactly once, never within this call."""
         assert not self._is_closed
-        now_ms = self._lane.now_ms()
-        ask.broker_id = self.broker_id
-        ask.deadline_ms = now_ms + ask.timeout_ms
-        self._watch(ask.deadline_ms, now_ms)
-        self._queue.append(ask)
+        now_ms = self._loop.now_ms()
+        request.broker_id = self.broker_id
+        request.deadline_ms = now_ms + request.timeout_ms
+        self._watch(request.deadline_ms, now_ms)
+        self._queue.append(request)
         if self.is_ready:
             self._send_queued(now_ms)
         elif self._wire is None and self._setup_timer is None:
             if self.retry_at_ms <= now_ms:
                 self._open()
             else:
-                self._setup_timer = self._lane.call_later(self.retry_at_ms - now_ms, self._open)
+                self._setup_timer = self._loop.call_later(self.retry_at_ms - now_ms, self._open)
 
     def throttle(self, delay_ms: int) -> None:
         """The broker asked for a pause: nothing is sent before it is over, and the wait costs no request its time."""
@@ -131,7 +141,7 @@ class Link:
             return
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()
-        self._throttle_timer = self._lane.call_later(delay_ms, self._resume)
+        self._throttle_timer = self._loop.call_later(delay_ms, self._resume)
 
     def close(self, reason: ClientError) -> None:
         """Close the connection and fail whatever is under way."""
@@ -148,10 +158,8 @@ class Link:
         self._wire = wire = Wire(
             str(self.address), client_id=self.client_id, on_ready=self._ready, on_lost=self._wire_lost
         )
-        settings = self._settings
-        timeout_ms = growing_ms(settings.setup_timeout_ms, settings.setup_timeout_max_ms, failures=self._failures)
-        self._setup_timer = self._lane.call_later(timeout_ms, self._setup_timed_out)
-        wire.attach(self._lane.open(self.address, wire))
+        self._setup_timer = self._loop.call_later(self._setup_timeout.delay_ms(self._failures), self._setup_timed_out)
+        wire.attach(self._loop.open(self.address, wire))
 
     def _setup_timed_out(self) -> None:
         self._setup_timer = None
@@ -161,7 +169,7 @@ class Link:
     def _ready(self) -> None:
         self._cancel_setup()
         self._failures = 0
-        now_ms = self._lane.now_ms()
+        now_ms = self._loop.now_ms()
         self._last_used_ms = now_ms
         if self._settings.connections_max_idle_ms >= 0:
             self._watch(now_ms + self._settings.connections_max_idle_ms, now_ms)
@@ -173,7 +181,7 @@ class Link:
     def _drop(self, reason: ClientError) -> None:
         """The wire is gone, or goes now: plan the next attempt, then say what was lost with it."""
         wire, self._wire = self._wire, None
-        sent: list[Ask] = []
+        sent: list[InFlightRequest] = []
         if wire is not None:
             wire.close()
             sent = list(wire.in_flight)
@@ -185,10 +193,8 @@ class Link:
         if self._watch_timer is not None:
             self._watch_timer.cancel()
             self._watch_timer = None
-        settings = self._settings
-        wait_ms = growing_ms(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, failures=self._failures)
+        self.retry_at_ms = self._loop.now_ms() + self._reconnect.delay_ms(self._failures)
         self._failures += 1
-        self.retry_at_ms = self._lane.now_ms() + wait_ms
         queued = list(self._queue)
         self._queue.clear()
         self._on_lost(self, sent, queued, reason)
@@ -207,27 +213,27 @@ class Link:
         self._last_used_ms = now_ms
         queue = self._queue
         while queue and wire.state is WireState.READY:
-            ask = queue.popleft()
-            version = wire.version_for(ask.api_key, ask.versions)
+            request = queue.popleft()
+            version = wire.version_for(request.api_key, request.versions)
             if not isinstance(version, int):
-                self._fail_soon(ask, version)
+                self._fail_soon(request, version)
                 continue
-            ask.version = version
-            wire.send(ask)
-            if not ask.expects_response:
-                self._lane.call_soon(lambda ask=ask: ask.on_frame(ask.version, _NOTHING))  # type: ignore[misc]
+            request.version = version
+            wire.send(request)
+            if not request.expects_response:
+                self._loop.call_soon(lambda request=request: request.on_frame(request.version, _NOTHING))  # type: ignore[misc]
 
     def _resume(self) -> None:
         self._throttle_timer = None
-        now_ms = self._lane.now_ms()
-        for ask in self._queue:
-            ask.deadline_ms = max(ask.deadline_ms, now_ms + ask.timeout_ms)
-            self._watch(ask.deadline_ms, now_ms)
+        now_ms = self._loop.now_ms()
+        for request in self._queue:
+            request.deadline_ms = max(request.deadline_ms, now_ms + request.timeout_ms)
+            self._watch(request.deadline_ms, now_ms)
         if self.is_ready:
             self._send_queued(now_ms)
 
-    def _fail_soon(self, ask: Ask, error: ClientError) -> None:
-        self._lane.call_soon(lambda: ask.on_frame(ask.version, error))
+    def _fail_soon(self, request: InFlightRequest, error: ClientError) -> None:
+        self._loop.call_soon(lambda: request.on_frame(request.version, error))
 
     # Giving up: one timer for the earliest deadline; it looks at all of them when it fires.
 
@@ -237,13 +243,17 @@ class Link:
                 return
             self._watch_timer.cancel()
         self._watch_at_ms = at_ms
-        self._watch_timer = self._lane.call_later(max(at_ms - now_ms, 0), self._look)
+        self._watch_timer = self._loop.call_later(max(at_ms - now_ms, 0), self._look)
 
     def _look(self) -> None:
         self._watch_timer = None
-        now_ms = self._lane.now_ms()
+        now_ms = self._loop.now_ms()
         wire = self._wire
-        late = next((ask for ask in wire.in_flight if ask.deadline_ms <= now_ms), None) if wire is not None else None
+        late = (
+            next((request for request in wire.in_flight if request.deadline_ms <= now_ms), None)
+            if wire is not None
+            else None
+        )
         if wire is not None and late is not None:
             # Answers come in order, so nothing behind it can come either. Only a new connection helps.
             wire.in_flight.remove(late)
@@ -251,15 +261,15 @@ class Link:
             wire.broken(f"closed: no answer to {late.name} within {late.timeout_ms} ms")
             return
         if self._throttle_timer is None:
-            expired = [ask for ask in self._queue if ask.deadline_ms <= now_ms]
+            expired = [request for request in self._queue if request.deadline_ms <= now_ms]
             if expired:
-                self._queue = deque(ask for ask in self._queue if ask.deadline_ms > now_ms)
-            for ask in expired:
-                self._time_out(ask, "not sent, the broker was not reached")
+                self._queue = deque(request for request in self._queue if request.deadline_ms > now_ms)
+            for request in expired:
+                self._time_out(request, "not sent, the broker was not reached")
         # Of requests held by a throttle `_resume` sees to the time; idle is only who has nothing under way.
-        deadlines = [ask.deadline_ms for ask in self._queue] if self._throttle_timer is None else []
+        deadlines = [request.deadline_ms for request in self._queue] if self._throttle_timer is None else []
         if wire is not None and self.is_ready:
-            deadlines += [ask.deadline_ms for ask in wire.in_flight]
+            deadlines += [request.deadline_ms for request in wire.in_flight]
             if not deadlines and not self._queue and self._settings.connections_max_idle_ms >= 0:
                 idle_at_ms = self._last_used_ms + self._settings.connections_max_idle_ms
                 if idle_at_ms <= now_ms:
@@ -270,10 +280,14 @@ class Link:
         if deadlines:
             self._watch(min(deadlines), now_ms)
 
-    def _time_out(self, ask: Ask, what: str) -> None:
-        self._fail_soon(ask, RequestTimedOut(f"{self.address}: {ask.name}: {what} within {ask.timeout_ms} ms"))
+    def _time_out(self, request: InFlightRequest, what: str) -> None:
+        self._fail_soon(
+            request, RequestTimedOut(f"{self.address}: {request.name}: {what} within {request.timeout_ms} ms")
+        )
 
 
-def failed(ask: Ask, reason: ClientError) -> ClientError:
+def failed(request: InFlightRequest, reason: ClientError) -> ClientError:
     """What a request is told that was lost with its connection."""
-    return ConnectionFailed(f"{reason}; {ask.name} was not answered") if type(reason) is ConnectionFailed else reason
+    return (
+        ConnectionFailed(f"{reason}; {request.name} was not answered") if type(reason) is ConnectionFailed else reason
+    )

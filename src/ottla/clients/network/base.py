@@ -6,25 +6,26 @@ The place itself (thread or event loop), its timers and its sockets are the subc
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
-from ottla.clients.addresses import Address, parse_bootstrap
 from ottla.clients.errors import ClientError, ConnectionFailed
 from ottla.clients.network.brokers import Brokers
-from ottla.clients.network.port import OnResponse, Timer
-from ottla.clients.network.settings import NetworkSettings
-from ottla.clients.network.wire import Ask, Channel, Encode, OnFrame, Wire
+from ottla.clients.network.port import OnResponse
 from ottla.core.errors import ProtocolViolation
 from ottla.core.types import BrokerId, Buffer
+from ottla.links.addresses import Address, parse_bootstrap
+from ottla.links.link import Timer
+from ottla.links.settings import NetworkSettings
+from ottla.links.wire import Channel, Encode, InFlightRequest, OnFrame, Wire
 from ottla.protocol.apis import response_class
 from ottla.protocol.codec import decode_response, encode_request
 from ottla.protocol.message import ApiMessage
 
 
-class LaneNetwork(ABC):
+class BaseNetwork(ABC):
     """Implements `port.Network` but for time and threads."""
 
     def __init__(self, bootstrap: str, *, client_id: str, settings: NetworkSettings) -> None:
         self.settings = settings
-        self.brokers = Brokers(parse_bootstrap(bootstrap), lane=self, client_id=client_id, settings=settings)
+        self.brokers = Brokers(parse_bootstrap(bootstrap), loop=self, client_id=client_id, settings=settings)
         self.on_lost: list[Callable[[BrokerId], None]] = self.brokers.on_lost
 
     @abstractmethod
@@ -60,15 +61,15 @@ class LaneNetwork(ABC):
             try:
                 _, answer = decode_response(answer_class, version, frame)
             except ProtocolViolation as violation:
-                on_response(ConnectionFailed(f"unreadable answer to {ask.name}: {violation}"))
+                on_response(ConnectionFailed(f"unreadable answer to {request.name}: {violation}"))
                 return
             throttle_ms = getattr(answer, "throttle_time_ms", 0)
             if throttle_ms > 0:
-                self.brokers.throttle(ask.broker_id, throttle_ms)
+                self.brokers.throttle(request.broker_id, throttle_ms)
             on_response(answer)
 
-        ask = self._ask(message.API_KEY, encode, on_frame, versions or message.VERSIONS, timeout_ms, True)
-        self.brokers.ask(broker_id, ask)
+        request = self._new_request(message.API_KEY, encode, on_frame, versions or message.VERSIONS, timeout_ms, True)
+        self.brokers.send(broker_id, request)
 
     def request_frame(
         self,
@@ -81,7 +82,9 @@ class LaneNetwork(ABC):
         timeout_ms: int | None = None,
         expects_response: bool = True,
     ) -> None:
-        self.brokers.ask(broker_id, self._ask(api_key, encode, on_frame, versions, timeout_ms, expects_response))
+        self.brokers.send(
+            broker_id, self._new_request(api_key, encode, on_frame, versions, timeout_ms, expects_response)
+        )
 
     def in_flight(self, broker_id: BrokerId) -> int:
         return self.brokers.load_of(broker_id)
@@ -95,7 +98,7 @@ class LaneNetwork(ABC):
     def set_brokers(self, brokers: Mapping[BrokerId, Address]) -> None:
         self.brokers.set_known(brokers)
 
-    def _ask(
+    def _new_request(
         self,
         api_key: int,
         encode: Encode,
@@ -103,8 +106,8 @@ class LaneNetwork(ABC):
         versions: tuple[int, int],
         timeout_ms: int | None,
         expects_response: bool,
-    ) -> Ask:
-        return Ask(
+    ) -> InFlightRequest:
+        return InFlightRequest(
             api_key,
             encode,
             on_frame,

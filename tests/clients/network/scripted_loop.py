@@ -4,12 +4,12 @@ import heapq
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientError
-from ottla.clients.network.lane import LaneNetwork
-from ottla.clients.network.settings import NetworkSettings
-from ottla.clients.network.wire import Wire
+from ottla.clients.network.base import BaseNetwork
 from ottla.core.types import BrokerId, Buffer
+from ottla.links.addresses import Address
+from ottla.links.settings import NetworkSettings
+from ottla.links.wire import Wire
 from ottla.protocol.apis import ApiKey, request_class
 from ottla.protocol.codec import decode, encode_response
 from ottla.protocol.frames import RequestHeader, parse_request_header
@@ -68,7 +68,7 @@ class ScriptedChannel:
         self.wire.lost(reason)
 
 
-class ScriptedLane(LaneNetwork):
+class ScriptedLoop(BaseNetwork):
     def __init__(self, bootstrap: str = "one:1", **settings: int) -> None:
         super().__init__(bootstrap, client_id="test", settings=NetworkSettings(**settings))
         self.channels: list[ScriptedChannel] = []

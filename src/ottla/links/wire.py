@@ -10,9 +10,9 @@ from struct import Struct
 from typing import Final, Protocol, TypeAlias
 
 from ottla import __version__
-from ottla.clients.errors import ClientError, ConnectionFailed, UnsupportedByBroker, error_name
 from ottla.core.errors import ErrorCode, ProtocolViolation
 from ottla.core.types import BrokerId, Buffer
+from ottla.links.errors import ClientError, ConnectionFailed, UnsupportedByBroker, error_name
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import decode_response, encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -47,7 +47,7 @@ class Channel(Protocol):
     def close(self) -> None: ...
 
 
-class Ask:
+class InFlightRequest:
     """One request on its way: how to pack it, who gets the answer, and until when it may take."""
 
     __slots__ = (
@@ -131,7 +131,7 @@ class Wire:
     ) -> None:
         self.address = address
         self.state = WireState.CONNECTING
-        self.in_flight: deque[Ask] = deque()
+        self.in_flight: deque[InFlightRequest] = deque()
         self.versions: dict[int, tuple[int, int]] = {}
         self._client_id = client_id
         self._on_ready = on_ready
@@ -170,13 +170,13 @@ class Wire:
             )
         return version
 
-    def send(self, ask: Ask) -> None:
+    def send(self, request: InFlightRequest) -> None:
         """Pack and send, in the version that `ask` has by now."""
         assert self.state is WireState.READY and self._channel is not None
-        ask.correlation_id = correlation_id = self._next_correlation_id()
-        self._channel.send(ask.encode(ask.version, correlation_id, self._client_id))
-        if ask.expects_response:
-            self.in_flight.append(ask)
+        request.correlation_id = correlation_id = self._next_correlation_id()
+        self._channel.send(request.encode(request.version, correlation_id, self._client_id))
+        if request.expects_response:
+            self.in_flight.append(request)
 
     # What the channel calls.
 
@@ -273,17 +273,17 @@ class Wire:
         if not self.in_flight:
             self.broken(f"answer {correlation_id} came, none was expected")
             return
-        ask = self.in_flight[0]
-        if correlation_id != ask.correlation_id:
-            self.broken(f"answer {correlation_id} came, {ask.correlation_id} was expected")
+        request = self.in_flight[0]
+        if correlation_id != request.correlation_id:
+            self.broken(f"answer {correlation_id} came, {request.correlation_id} was expected")
             return
         del self.in_flight[0]
-        ask.on_frame(ask.version, frame)
+        request.on_frame(request.version, frame)
 
     def _ask_for_versions(self) -> None:
         assert self._channel is not None
-        ask = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
-        frame = encode_request(ask, self._versions_asked, self._next_correlation_id(), self._client_id)
+        request = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
+        frame = encode_request(request, self._versions_asked, self._next_correlation_id(), self._client_id)
         self._channel.send([frame])
 
     def _take_versions(self, correlation_id: int, frame: memoryview) -> None:

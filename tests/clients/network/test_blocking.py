@@ -1,25 +1,25 @@
-"""A lane that only its caller runs, on a real broker and on none."""
+"""A client loop that only its caller runs, on a real broker and on none."""
 
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from ottla.clients.errors import ClientClosed, ConnectionFailed, UnsupportedByBroker
-from ottla.clients.network.called import CalledNetwork
+from ottla.clients.network.blocking import BlockingNetwork
 from ottla.clients.network.port import ANY_BROKER
-from ottla.clients.network.settings import NetworkSettings
+from ottla.links.settings import NetworkSettings
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.processes import BrokerProcess
 
-MakeNetwork = Callable[[str], CalledNetwork]
+MakeNetwork = Callable[[str], BlockingNetwork]
 
 
 @pytest.fixture
 def network_to() -> Iterator[MakeNetwork]:
-    opened: list[CalledNetwork] = []
+    opened: list[BlockingNetwork] = []
 
-    def make(bootstrap: str) -> CalledNetwork:
-        opened.append(CalledNetwork(bootstrap, client_id="test", settings=NetworkSettings()))
+    def make(bootstrap: str) -> BlockingNetwork:
+        opened.append(BlockingNetwork(bootstrap, client_id="test", settings=NetworkSettings()))
         return opened[-1]
 
     yield make

@@ -1,9 +1,9 @@
-"""A lane that its user's own thread runs while it waits: no hand-over between threads where records come fast.
+"""A client loop that its user's own thread runs while it waits: no hand-over between threads where records come fast.
 
-Two threads that both want the interpreter wait for each other up to 5 ms a time (the switch interval), and a lane asks
-for it after every system call: a consumer that decodes on one thread and receives on another is several times slower
-than one that does both on one. So the lane has a baton. The user's thread takes it to wait or to call in; a keeper
-thread takes it when the user has been away for a moment, so that heartbeats and fetches go on.
+Two threads that both want the interpreter wait for each other up to 5 ms a time (the switch interval), and a client
+loop asks for it after every system call: a consumer that decodes on one thread and receives on another is several times
+slower than one that does both on one. So the client loop has a baton. The user's thread takes it to wait or to call in;
+a keeper thread takes it when the user has been away for a moment, so that heartbeats and fetches go on.
 """
 
 import logging
@@ -13,27 +13,27 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from ottla.clients.errors import ClientClosed, ClientError
-from ottla.clients.network.settings import NetworkSettings
 from ottla.clients.network.threaded import ThreadNetwork
+from ottla.links.settings import NetworkSettings
 
 T = TypeVar("T")
 
 logger: Final = logging.getLogger("ottla.clients")
-# After so long without the user, the keeper runs the lane.
+# After so long without the user, the keeper runs the loop.
 _AWAY_S: Final = 0.02
-# While the user is in the lane, the keeper looks only now and then whether it has left.
+# While the user is in the client loop, the keeper looks only now and then whether it has left.
 _LOOK_S: Final = 0.1
 # A user who only ever calls in keeps the keeper out, and so must run timers and sockets now and then.
 _TURN_DUE_S: Final = 0.01
 
 
-class LentNetwork(ThreadNetwork):
-    """As `ThreadNetwork`; the lane is whichever thread holds the baton."""
+class CallerDrivenNetwork(ThreadNetwork):
+    """As `ThreadNetwork`; the client loop is whichever thread holds the baton."""
 
     def __init__(self, bootstrap: str, *, client_id: str, settings: NetworkSettings) -> None:
         super().__init__(bootstrap, client_id=client_id, settings=settings)
         self._baton = threading.Lock()
-        self._holder: int | None = None  # the thread in the lane
+        self._holder: int | None = None  # the thread in the client loop
         self._is_wanted = False  # by the user: the keeper must not take the baton
         self._used_at = 0.0
         self._turned_at = 0.0
@@ -41,7 +41,7 @@ class LentNetwork(ThreadNetwork):
         self._is_done: Callable[[], bool] | None = None
 
     @property
-    def is_lane(self) -> bool:
+    def is_in_loop(self) -> bool:
         return self._holder == threading.get_ident()
 
     def post(self, callback: Callable[[], None]) -> None:
@@ -50,8 +50,8 @@ class LentNetwork(ThreadNetwork):
             self._rest.set()  # nobody is there to see it
 
     def call(self, callback: Callable[[], T], *, timeout_ms: int | None = None) -> T:
-        """Run `callback` in the lane, in this thread; the keeper is asked out first, which takes it a moment."""
-        if self.is_lane:
+        """Run `callback` in the client loop, in this thread; the keeper is asked out first, which takes it a moment."""
+        if self.is_in_loop:
             return callback()
         self._take()
         try:
@@ -60,7 +60,7 @@ class LentNetwork(ThreadNetwork):
             self._give_back()
 
     def run(self, is_done: Callable[[], bool], timeout_ms: int) -> None:
-        """Be the lane until `is_done` or the time is over."""
+        """Be the client loop until `is_done` or the time is over."""
         self._take()
         self._is_done = is_done
         try:
@@ -90,7 +90,7 @@ class LentNetwork(ThreadNetwork):
         self._holder = threading.get_ident()
 
     def _give_back(self) -> None:
-        # What was asked for in the lane must be on its way: nobody may come for a while.
+        # What was asked for in the client loop must be on its way: nobody may come for a while.
         try:
             if time.monotonic() - self._turned_at > _TURN_DUE_S:
                 self._guarded_turn(0)

@@ -1,4 +1,4 @@
-"""A lane without a thread of its own: sockets and timers move while a caller waits for an answer, and only then.
+"""A client loop without a thread of its own: sockets and timers move while a caller waits for an answer, and only then.
 
 For clients that ask now and then, such as an administrator. A connection that ended meanwhile is seen by the next call.
 """
@@ -6,23 +6,23 @@ For clients that ask now and then, such as an administrator. A connection that e
 from typing import Any, Final
 
 from ottla.clients.errors import ClientClosed, ClientError
-from ottla.clients.network.settings import NetworkSettings
 from ottla.clients.network.threaded import ThreadNetwork
 from ottla.core.types import BrokerId
+from ottla.links.settings import NetworkSettings
 from ottla.protocol.message import ApiMessage
 
 _NO_WAIT_S: Final = 0.0
 
 
-class CalledNetwork(ThreadNetwork):
-    """Owned by one thread at a time, which is the lane; never started, but to be closed."""
+class BlockingNetwork(ThreadNetwork):
+    """Owned by one thread at a time, which is the client loop; never started, but to be closed."""
 
     def __init__(self, bootstrap: str, *, client_id: str, settings: NetworkSettings) -> None:
         super().__init__(bootstrap, client_id=client_id, settings=settings)
         self._answers: list[Any] = []
 
     @property
-    def is_lane(self) -> bool:
+    def is_in_loop(self) -> bool:
         return True
 
     def ask(self, broker_id: BrokerId, message: ApiMessage, *, versions: tuple[int, int] | None = None) -> Any:
