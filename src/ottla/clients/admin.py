@@ -74,8 +74,7 @@ class Admin:
             client_id=config.client_id,
             settings=config.network_settings(),
             retry_timeout_ms=config.get_int("default.api.timeout.ms"),
-            retry_backoff_ms=config.get_int("retry.backoff.ms"),
-            retry_backoff_max_ms=config.get_int("retry.backoff.max.ms"),
+            backoff=config.retry_backoff(),
         )
 
     def __enter__(self) -> "Admin":

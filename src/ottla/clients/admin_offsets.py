@@ -15,6 +15,7 @@ from ottla.clients.admin_retry import (
     outcome_of,
 )
 from ottla.clients.cluster import AskedBroker, Cluster
+from ottla.clients.error_rules import STALE_COORDINATOR
 from ottla.clients.errors import BrokerError
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, LeaderEpoch, Offset, TimestampMs, TopicPartition
@@ -203,7 +204,7 @@ def _whole_if_moved(
     """A coordinator that moved or still loads refuses every partition alike: then the whole request is repeated."""
     errors = list(outcomes.values())
     first = errors[0] if errors else None
-    moved = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    moved = STALE_COORDINATOR | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
     if first is not None and first.error_code in moved:
         return first
     return outcomes

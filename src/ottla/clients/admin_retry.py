@@ -1,33 +1,35 @@
 """Administrative requests about several things at once: each has its own outcome, and only what failed for the moment
 is asked for again.
 
-Which answers pass by themselves is decided here. That a topic doesn't exist is final for an administrator, though a
-producer would wait for it.
+Which answers are final for an administrator alone is decided here; the rest is `error_rules.py`'s.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Final, TypeVar
 
 from ottla.clients.cluster import Cluster
+from ottla.clients.error_rules import RETRIABLE
 from ottla.clients.errors import BrokerError
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, TopicPartition
 
 OPERATION_TIMEOUT_MS: Final = 30_000
 
-PASSING: Final = frozenset(
+# What a client that reads and writes would wait for is the answer that an administrator asked for.
+_FINAL: Final = frozenset(
     {
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_CONTROLLER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ErrorCode.ELECTION_NOT_NEEDED,
+        # Perhaps it was done: to ask again might fail for that alone.
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
     }
 )
+PASSING: Final = RETRIABLE - _FINAL
 
 K = TypeVar("K")
 R = TypeVar("R")

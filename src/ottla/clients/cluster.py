@@ -14,6 +14,7 @@ from ottla.clients.network.port import ANY_BROKER
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, TopicPartition
 from ottla.links.addresses import Address, parse_bootstrap
+from ottla.links.backoff import Backoff
 from ottla.links.settings import NetworkSettings
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.message import ApiMessage
@@ -81,8 +82,7 @@ class Cluster:
         client_id: str = DEFAULT_CLIENT_ID,
         settings: NetworkSettings | None = None,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
-        retry_backoff_ms: int = RETRY_BACKOFF_MS,
-        retry_backoff_max_ms: int = RETRY_BACKOFF_MAX_MS,
+        backoff: Backoff | None = None,
     ) -> None:
         self.client_id = client_id
         self.settings = settings or NetworkSettings()
@@ -93,8 +93,7 @@ class Cluster:
         self.topics: dict[str, list[PartitionView]] = {}
         parse_bootstrap(bootstrap)  # a wrong one is told here
         self._bootstrap = bootstrap
-        self._retry_backoff_ms = retry_backoff_ms
-        self._retry_backoff_max_ms = retry_backoff_max_ms
+        self._backoff = backoff or Backoff(first_ms=RETRY_BACKOFF_MS, max_ms=RETRY_BACKOFF_MAX_MS)
         self._opened: BlockingNetwork | None = None
 
     def __enter__(self) -> Self:
@@ -201,8 +200,9 @@ class Cluster:
     def retry(self, attempt: Callable[[], T]) -> T:
         """Run `attempt` until it succeeds, fails for good, or `retry_timeout_ms` is over; waits grow in between."""
         deadline = time.monotonic() + self.retry_timeout_ms / 1000
-        wait_ms = self._retry_backoff_ms
+        failures = 0
         while True:
+            wait_ms = self._backoff.delay_ms(failures)
             try:
                 return attempt()
             except (ConnectionFailed, BrokerError) as error:
@@ -210,4 +210,4 @@ class Cluster:
                 if is_final or time.monotonic() + wait_ms / 1000 > deadline:
                     raise
             time.sleep(wait_ms / 1000)
-            wait_ms = min(2 * wait_ms, self._retry_backoff_max_ms)
+            failures += 1

@@ -4,8 +4,9 @@ An error code in an answer is a value until a caller decides that it ends the op
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
+from ottla.clients.error_rules import RETRIABLE
 from ottla.core.errors import ErrorCode
 from ottla.links.errors import (
     ClientClosed,
@@ -18,7 +19,6 @@ from ottla.links.errors import (
 )
 
 __all__ = [
-    "RETRIABLE",
     "BrokerError",
     "ClientClosed",
     "ClientError",
@@ -30,37 +30,6 @@ __all__ = [
     "check",
     "error_name",
 ]
-
-# Answers after which the same request may succeed: the cluster is busy electing, starting or catching up.
-RETRIABLE: Final = frozenset(
-    {
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.NOT_CONTROLLER,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-        ErrorCode.LISTENER_NOT_FOUND,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-    }
-)
 
 
 class BrokerError(ClientError):

@@ -16,6 +16,10 @@ class Backoff:
         self._max_ms = max(first_ms, max_ms)
         self._random = random or Random()
 
+    @property
+    def first_ms(self) -> int:
+        return self._first_ms
+
     def delay_ms(self, failures: int) -> int:
         """After `failures` earlier attempts that failed."""
         delay_ms = min(self._first_ms << min(failures, 30), self._max_ms)

@@ -8,14 +8,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeAlias
 
-from ottla.clients.consumer.coordinator import MOVED, Coordinator
+from ottla.clients.consumer.coordinator import Coordinator
 from ottla.clients.consumer.errors import error_of
 from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
 from ottla.clients.consumer_protocol import numbers_by_topic
+from ottla.clients.error_rules import COORDINATOR_RETRIABLE, STALE_COORDINATOR
 from ottla.clients.errors import BrokerError, ClientError, ConnectionFailed, TimedOut
 from ottla.clients.network.port import Network
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
+from ottla.links.backoff import Backoff
 from ottla.links.link import Timer
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -28,13 +30,8 @@ from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetch
 # The newest versions that name one group and topics by their names.
 _COMMIT_VERSIONS: Final = (2, 9)
 _FETCH_VERSIONS: Final = (1, 7)
-_NOT_YET: Final = MOVED | {
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.UNSTABLE_OFFSET_COMMIT,
-}
-_LOST: Final = MOVED | {ErrorCode.REQUEST_TIMED_OUT}
+_FETCH_RETRIED: Final = COORDINATOR_RETRIABLE - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+_LOST: Final = STALE_COORDINATOR | {ErrorCode.REQUEST_TIMED_OUT}
 
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 OnCommitted: TypeAlias = Callable[[ClientError | None], None]
@@ -57,7 +54,7 @@ class Committer(Protocol):
 
 
 class _Commit:
-    __slots__ = ("deadline_ms", "is_retried", "offsets", "on_committed", "timeout_ms")
+    __slots__ = ("attempts", "deadline_ms", "is_retried", "offsets", "on_committed", "timeout_ms")
 
     def __init__(
         self, offsets: Offsets, on_committed: OnCommitted, *, deadline_ms: int, timeout_ms: int, is_retried: bool
@@ -67,18 +64,17 @@ class _Commit:
         self.deadline_ms = deadline_ms
         self.timeout_ms = timeout_ms
         self.is_retried = is_retried
+        self.attempts = 0
 
 
 class Commits:
     """One per consumer with a group."""
 
-    def __init__(
-        self, network: Network, coordinator: Coordinator, committer: Committer, *, retry_backoff_ms: int
-    ) -> None:
+    def __init__(self, network: Network, coordinator: Coordinator, committer: Committer, *, backoff: Backoff) -> None:
         self._network = network
         self._coordinator = coordinator
         self._committer = committer
-        self._retry_backoff_ms = retry_backoff_ms
+        self._backoff = backoff
         self._queue: deque[_Commit] = deque()
         self._is_sending = False
 
@@ -166,12 +162,13 @@ class Commits:
             self._finish(commit, None)
             return
         place, code = next(
-            ((place, code) for place, code in errors.items() if code not in _NOT_YET), next(iter(errors.items()))
+            ((place, code) for place, code in errors.items() if code not in COORDINATOR_RETRIABLE),
+            next(iter(errors.items())),
         )
         failure = error_of(code, f"group {identity.group_id}: committing {commit.offsets[place].offset} of {place}")
         if code in _LOST:
             self._coordinator.lost()
-        if code in _NOT_YET:
+        if code in COORDINATOR_RETRIABLE:
             self._retry(commit, failure)
         else:
             self._committer.on_commit_error(code, identity)
@@ -180,10 +177,13 @@ class Commits:
     def _retry(self, commit: _Commit, why: ClientError) -> None:
         if not commit.is_retried:
             self._finish(commit, why)
-        elif self._network.now_ms() + self._retry_backoff_ms >= commit.deadline_ms:
+            return
+        delay_ms = self._backoff.delay_ms(commit.attempts)
+        commit.attempts += 1
+        if self._network.now_ms() + delay_ms >= commit.deadline_ms:
             self._finish(commit, self._timed_out(commit, why))
         else:
-            self._network.call_later(self._retry_backoff_ms, self._send_first)
+            self._network.call_later(delay_ms, self._send_first)
 
     def _timed_out(self, commit: _Commit, why: ClientError | None) -> ClientError:
         group_id = self._committer.identity.group_id
@@ -233,6 +233,7 @@ class _CommittedFetch:
         self._timeout_ms = timeout_ms
         self._on_fetched = on_fetched
         self._why: ClientError | None = None
+        self._attempts = 0
         self._is_done = False
         self._timer = self._network.call_later(timeout_ms, self._give_up)
 
@@ -262,9 +263,12 @@ class _CommittedFetch:
         code = outcome.error_code if isinstance(outcome, BrokerError) else ErrorCode.NONE
         if code in _LOST:
             self._coordinator.lost()
-        if isinstance(outcome, ConnectionFailed) or code in _NOT_YET - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}:
+        if isinstance(outcome, ConnectionFailed) or code in COORDINATOR_RETRIABLE - {
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        }:
             self._why = outcome if isinstance(outcome, ClientError) else None
-            self._network.call_later(self._owner._retry_backoff_ms, self.attempt)
+            self._network.call_later(self._owner._backoff.delay_ms(self._attempts), self.attempt)
+            self._attempts += 1
         else:
             self._finish(outcome)
 

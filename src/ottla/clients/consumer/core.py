@@ -26,6 +26,7 @@ from ottla.clients.consumer.subscription import Kind, Subscription
 from ottla.clients.consumer.validation import Validation
 from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
 from ottla.clients.errors import ClientError
+from ottla.clients.network.coordinators import Coordinators
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.core.errors import ErrorCode
@@ -59,7 +60,7 @@ class ConsumerCore:
         self._network = network
         self._config = config
         self._wake = on_attention
-        retry_backoff_ms = config.get_int("retry.backoff.ms")
+        backoff = config.retry_backoff()
         is_committed_only = config.get_str("isolation.level") == "read_committed"
         isolation_level = READ_COMMITTED if is_committed_only else READ_UNCOMMITTED
         reset = parse_reset(config.get_str("auto.offset.reset"))
@@ -69,14 +70,13 @@ class ConsumerCore:
             value_deserializer=config.get_object("value.deserializer"),
             on_drained=lambda: hand_over(self.fetch),
         )
-        self._lookup = OffsetLookup(
-            network, metadata, isolation_level=isolation_level, retry_backoff_ms=retry_backoff_ms
-        )
+        self._lookup = OffsetLookup(network, metadata, isolation_level=isolation_level, backoff=backoff)
         self.group: Group | None = None
         self._commits: Commits | None = None
         group_id = config.get_optional_str("group.id")
         if group_id is not None:
-            coordinator = Coordinator(network, metadata, group_id, retry_backoff_ms=retry_backoff_ms)
+            coordinators = Coordinators(network, metadata, backoff)
+            coordinator = Coordinator(network, coordinators, group_id)
             self.group = Group(
                 network,
                 metadata,
@@ -88,14 +88,14 @@ class ConsumerCore:
                 on_topics=self._show_topics,
                 poll_idle_ms=self._poll_idle_ms,
             )
-            self._commits = Commits(network, coordinator, self.group, retry_backoff_ms=retry_backoff_ms)
+            self._commits = Commits(network, coordinator, self.group, backoff=backoff)
         self._positions = Positions(
             network,
             self.subscription,
             self._lookup,
             self._commits,
             reset=reset,
-            retry_backoff_ms=retry_backoff_ms,
+            backoff=backoff,
             wall_ms=wall_ms,
             on_found=self.fetch,
             on_error=self._put_error,
@@ -107,7 +107,7 @@ class ConsumerCore:
             partition_max_bytes=config.get_int("max.partition.fetch.bytes"),
             isolation_level=isolation_level,
             rack_id=config.get_str("client.rack"),
-            retry_backoff_ms=retry_backoff_ms,
+            backoff=backoff,
             preferred_replica_ms=config.get_int("metadata.max.age.ms"),
             reset=reset,
         )
@@ -116,7 +116,7 @@ class ConsumerCore:
             metadata,
             self.subscription,
             reset=reset,
-            retry_backoff_ms=retry_backoff_ms,
+            backoff=backoff,
             on_valid=lambda: self._fetcher.send(),
             on_reset=self._positions.tend,
             on_error=self._put_error,
@@ -303,7 +303,7 @@ def _group_settings(config: ClientConfig, group_id: str) -> GroupSettings:
         session_timeout_ms=config.get_int("session.timeout.ms"),
         heartbeat_interval_ms=config.get_int("heartbeat.interval.ms"),
         max_poll_interval_ms=config.get_int("max.poll.interval.ms"),
-        retry_backoff_ms=config.get_int("retry.backoff.ms"),
+        backoff=config.retry_backoff(),
         request_timeout_ms=config.get_int("request.timeout.ms"),
         strategies=parse_strategies(config.get_list("partition.assignment.strategy")),
         rack_id=config.get_str("client.rack") or None,

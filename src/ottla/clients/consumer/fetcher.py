@@ -13,12 +13,14 @@ from ottla.clients.consumer.fetch_session import FetchSession, SessionRequest
 from ottla.clients.consumer.reset import NOWHERE, ResetStrategy
 from ottla.clients.consumer.shelf import FetchedPartition, Shelf
 from ottla.clients.consumer.subscription import NO_REPLICA, PartitionState, Subscription
+from ottla.clients.error_rules import RETRIABLE
 from ottla.clients.errors import ClientError, ConnectionFailed
 from ottla.clients.fetched_batches import UnreadableRecords, find_wanted
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.core.errors import ErrorCode, ProtocolViolation
 from ottla.core.types import BrokerId, Buffer, TopicPartition
+from ottla.links.backoff import Backoff
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.fetch_client_codec import FetchAnswer, decode_fetch_response, encode_fetch_request
 from ottla.protocol.fetch_codec import FetchArguments, FetchPartition, TopicKey
@@ -29,23 +31,9 @@ FETCH_VERSIONS: Final = (4, 12)
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 
-# The leader is another one now, or not ready: look it up, ask again.
-_STALE: Final = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-    }
-)
-
+# The leader is another one now, or not ready: look it up, ask again. A broker that can't say what is wrong may still
+# have lost its leadership; damaged records are the user's to know of.
+_RETRIED: Final = (RETRIABLE | {ErrorCode.UNKNOWN_SERVER_ERROR}) - {ErrorCode.CORRUPT_MESSAGE}
 
 # For partitions that are read up to an offset: what is asked for where a topic's records are of unknown size, and how
 # much more than they seem to need. What is asked for in vain costs more than asking once more.
@@ -63,7 +51,7 @@ class FetchSettings(NamedTuple):
     partition_max_bytes: int
     isolation_level: int
     rack_id: str
-    retry_backoff_ms: int
+    backoff: Backoff
     preferred_replica_ms: int  # how long a closest replica is taken for that: metadata.max.age.ms
     reset: ResetStrategy
 
@@ -270,6 +258,7 @@ class Fetcher:
 
     def _take_records(self, state: PartitionState, partition: AnswerPartition) -> bool:
         is_committed_only = self._settings.isolation_level == READ_COMMITTED
+        state.failures = 0
         if partition.high_watermark >= 0:
             state.high_watermark = partition.high_watermark
         if partition.last_stable_offset >= 0:
@@ -305,7 +294,7 @@ class Fetcher:
             return self._take_out_of_range(broker_id, state)
         state.preferred_replica = NO_REPLICA
         self._back_off(state)
-        if error_code in _STALE:
+        if error_code in _RETRIED:
             self._metadata.request_update()
             return False
         self._put_error(state, error_of(error_code, f"{state.place}: fetch at {state.fetch_offset}"))
@@ -332,7 +321,7 @@ class Fetcher:
         self._shelf.ready.append(FetchedPartition(state, None, size_bytes=size_bytes, error=error))
 
     def _back_off(self, state: PartitionState) -> None:
-        state.retry_at_ms = self._network.now_ms() + self._settings.retry_backoff_ms
+        state.back_off(self._settings.backoff, self._network.now_ms())
 
     def _retry_later(self, delay_ms: int) -> None:
         if self._is_retry_planned:

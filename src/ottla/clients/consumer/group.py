@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ottla.clients.consumer.coordinator import MOVED, Coordinator
+from ottla.clients.consumer.coordinator import Coordinator
 from ottla.clients.consumer.errors import CommitFailed, FencedInstanceId, RebalanceInProgress, error_of
 from ottla.clients.consumer.group_requests import (
     GroupSettings,
@@ -24,6 +24,7 @@ from ottla.clients.consumer.rebalance import EventKind, Phase, RebalanceEvent
 from ottla.clients.consumer.subscription import Kind, Subscription
 from ottla.clients.consumer.values import GroupMetadata
 from ottla.clients.consumer_protocol import decode_assignment
+from ottla.clients.error_rules import RETRIABLE, STALE_COORDINATOR
 from ottla.clients.errors import ClientError, ConnectionFailed
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
@@ -39,7 +40,6 @@ _JOIN_SLACK_MS: Final = 5_000  # beyond what the coordinator itself may wait for
 
 # The group went on without this member: what it owned may be another's already.
 _FORGOTTEN: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
-_NOT_YET: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT})
 
 
 class Group:
@@ -80,6 +80,7 @@ class Group:
         self._must_rejoin = False  # once this rebalance is over
         self._is_waiting = False  # for the coordinator to be found, or for the next try
         self._join_reason = ""
+        self._failures = 0  # of joining, since the last that succeeded
         self._round = 0  # of joining: one more with each attempt
         self._heartbeats = Heartbeats(
             network,
@@ -274,6 +275,7 @@ class Group:
         elif answer.error_code != ErrorCode.NONE:
             self._refused(answer.error_code, "joining")
         else:
+            self._failures = 0
             self.member_id = answer.member_id
             self.generation_id = answer.generation_id
             self._protocol_name = answer.protocol_name or ""
@@ -346,10 +348,10 @@ class Group:
     # When it goes wrong.
 
     def _refused(self, error_code: int, what: str) -> None:
-        if error_code in MOVED:
+        if error_code in STALE_COORDINATOR:
             self._coordinator.lost()
             self._again_later()
-        elif error_code in _NOT_YET:
+        elif error_code in RETRIABLE:
             self._again_later()
         elif error_code in _FORGOTTEN:
             self._forget(error_code)
@@ -377,7 +379,8 @@ class Group:
             self._is_waiting = False
             self.tend()
 
-        self._network.call_later(self._settings.retry_backoff_ms, again)
+        self._network.call_later(self._settings.backoff.delay_ms(self._failures), again)
+        self._failures += 1
 
     def _fail(self, failure: ClientError) -> None:
         """For the user; the next poll tries again."""
@@ -411,13 +414,13 @@ class Group:
 
     def _heard(self, error_code: int) -> None:
         """What a heartbeat was answered with."""
-        if error_code in MOVED:
+        if error_code in STALE_COORDINATOR:
             self._coordinator.lost()
         elif error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.rejoin("the group is being rebalanced")
         elif error_code in _FORGOTTEN:
             self._forget(error_code)
-        elif error_code != ErrorCode.NONE and error_code not in _NOT_YET:
+        elif error_code != ErrorCode.NONE and error_code not in RETRIABLE:
             self._reset(keep_member_id=False)
             self.events.clear()
             self._fail(error_of(error_code, f"group {self._settings.group_id}: heartbeat"))

@@ -11,6 +11,7 @@ from ottla.clients.consumer.strategies import ALL_ASSIGNORS, Strategies, user_da
 from ottla.clients.consumer.values import GroupMetadata
 from ottla.clients.consumer_protocol import PROTOCOL_TYPE, decode_member, encode_assignment, encode_subscription
 from ottla.core.types import TopicPartition
+from ottla.links.backoff import Backoff
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponseMember
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -25,7 +26,7 @@ class GroupSettings(NamedTuple):
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
-    retry_backoff_ms: int
+    backoff: Backoff
     request_timeout_ms: int
     strategies: Strategies
     rack_id: str | None

@@ -9,11 +9,13 @@ from typing import Final, TypeAlias
 
 from ottla.clients.consumer.errors import error_of
 from ottla.clients.consumer.values import OffsetAndTimestamp
-from ottla.clients.errors import RETRIABLE, BrokerError, ClientError, TimedOut, UnsupportedByBroker
+from ottla.clients.error_rules import RETRIABLE
+from ottla.clients.errors import BrokerError, ClientError, TimedOut, UnsupportedByBroker
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, TimestampMs, TopicPartition
+from ottla.links.backoff import Backoff
 from ottla.links.link import Timer
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -29,11 +31,11 @@ NO_OFFSET: Final = -1
 class OffsetLookup:
     """One per consumer; any number of lookups at a time."""
 
-    def __init__(self, network: Network, metadata: Metadata, *, isolation_level: int, retry_backoff_ms: int) -> None:
+    def __init__(self, network: Network, metadata: Metadata, *, isolation_level: int, backoff: Backoff) -> None:
         self._network = network
         self._metadata = metadata
         self._isolation_level = isolation_level
-        self._retry_backoff_ms = retry_backoff_ms
+        self._backoff = backoff
         self._without_leaders: list[_Lookup] = []
         metadata.on_change.append(self._metadata_changed)
 
@@ -95,6 +97,7 @@ class _Lookup:
         self._timeout_ms = timeout_ms
         self._deadline_ms = self._network.now_ms() + timeout_ms
         self._on_found = on_found
+        self._attempts = 0
         self._found: Found = {}
         self._why: dict[TopicPartition, ClientError] = {}
         self._under_way = 0
@@ -172,7 +175,8 @@ class _Lookup:
                     return
                 self._owner.wait_for_leaders(self)
             self._metadata.request_update()
-            backoff_ms = self._owner._retry_backoff_ms
+            backoff_ms = self._owner._backoff.delay_ms(self._attempts)
+            self._attempts += 1
             if self._network.now_ms() + backoff_ms < self._deadline_ms:
                 self._timer = self._network.call_later(backoff_ms, self.attempt)
                 return

@@ -13,9 +13,11 @@ from ottla.clients.consumer.offset_lookup import NO_OFFSET, Found, OffsetLookup
 from ottla.clients.consumer.reset import LATEST, NOWHERE, ResetStrategy
 from ottla.clients.consumer.subscription import PartitionState, Subscription
 from ottla.clients.consumer.values import OffsetAndMetadata
-from ottla.clients.errors import RETRIABLE, BrokerError, ClientError, ConnectionFailed, TimedOut
+from ottla.clients.error_rules import RETRIABLE
+from ottla.clients.errors import BrokerError, ClientError, ConnectionFailed, TimedOut
 from ottla.clients.network.port import Network
 from ottla.core.types import TimestampMs, TopicPartition
+from ottla.links.backoff import Backoff
 
 _LOOKUP_TIMEOUT_MS: Final = 30_000  # then it is looked at anew whether the partition is still ours
 
@@ -31,7 +33,7 @@ class Positions:
         commits: Commits | None,
         *,
         reset: ResetStrategy,
-        retry_backoff_ms: int,
+        backoff: Backoff,
         wall_ms: Callable[[], TimestampMs],
         on_found: Callable[[], None],
         on_error: Callable[[ClientError], None],
@@ -41,7 +43,7 @@ class Positions:
         self._lookup = lookup
         self._commits = commits
         self._reset = reset
-        self._retry_backoff_ms = retry_backoff_ms
+        self._backoff = backoff
         self._wall_ms = wall_ms
         self._on_found = on_found
         self._on_error = on_error
@@ -95,7 +97,7 @@ class Positions:
                 state.reset = self._reset
             return
         for state in states:
-            state.retry_at_ms = self._network.now_ms() + self._retry_backoff_ms
+            state.back_off(self._backoff, self._network.now_ms())
         self._on_error(NoOffsetForPartition(state.place for state in states))
 
     def _look_up(self, states: list[PartitionState]) -> None:
@@ -137,7 +139,7 @@ class Positions:
 
     def _failed(self, states: list[PartitionState], failure: ClientError) -> None:
         for state in states:
-            state.retry_at_ms = self._network.now_ms() + self._retry_backoff_ms
+            state.back_off(self._backoff, self._network.now_ms())
         is_passing = isinstance(failure, ConnectionFailed | TimedOut) or (
             isinstance(failure, BrokerError) and failure.error_code in RETRIABLE
         )
@@ -155,4 +157,4 @@ class Positions:
             self._is_retry_planned = False
             self.tend()
 
-        self._network.call_later(max(1, self._retry_backoff_ms), retry)
+        self._network.call_later(max(1, self._backoff.first_ms), retry)

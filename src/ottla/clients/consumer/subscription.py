@@ -13,6 +13,7 @@ from ottla.clients.consumer.errors import IllegalUse
 from ottla.clients.consumer.reset import ResetStrategy
 from ottla.clients.consumer.values import OffsetAndMetadata
 from ottla.core.types import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+from ottla.links.backoff import Backoff
 
 NO_REPLICA: Final[BrokerId] = -1
 
@@ -36,6 +37,7 @@ class PartitionState:
     __slots__ = (
         "checked_epoch",
         "drained_bytes",
+        "failures",
         "fetch_offset",
         "fetched_bytes",
         "high_watermark",
@@ -71,6 +73,7 @@ class PartitionState:
         self.is_paused = False
         self.is_held = False  # the listener has not been told of it yet
         self.is_assigned = True
+        self.failures = 0  # of requests for it, since the last that succeeded
         self.retry_at_ms = 0
         self.high_watermark: Offset | None = None
         self.last_stable_offset: Offset | None = None
@@ -100,6 +103,12 @@ class PartitionState:
         self.position_epoch = leader_epoch
         self.checked_epoch = NO_LEADER_EPOCH
         self.position = offset
+        self.failures = 0
+
+    def back_off(self, backoff: Backoff, now_ms: int) -> None:
+        """A request for it failed: the next one waits."""
+        self.retry_at_ms = now_ms + backoff.delay_ms(self.failures)
+        self.failures += 1
 
     def seek_by(self, strategy: ResetStrategy) -> None:
         """Find a new position in this way; there is none until then."""

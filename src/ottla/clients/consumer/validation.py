@@ -11,11 +11,13 @@ from typing import Final
 from ottla.clients.consumer.errors import LogTruncation, error_of
 from ottla.clients.consumer.reset import NOWHERE, ResetStrategy
 from ottla.clients.consumer.subscription import PartitionState, Subscription
-from ottla.clients.errors import RETRIABLE, ClientError, UnsupportedByBroker
+from ottla.clients.error_rules import RETRIABLE
+from ottla.clients.errors import ClientError, UnsupportedByBroker
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.core.errors import ErrorCode
 from ottla.core.types import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+from ottla.links.backoff import Backoff
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -30,7 +32,6 @@ _CONSUMER: Final = -1  # as a replica id
 _VERSIONS: Final = (3, OffsetForLeaderEpochRequest.VERSIONS[1])
 _UNDEFINED_OFFSET: Final[Offset] = -1
 # The leader is another one than the metadata says, or the other way round: look it up, ask again.
-_PASSING: Final = RETRIABLE | {ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH}
 
 
 class Validation:
@@ -43,7 +44,7 @@ class Validation:
         subscription: Subscription,
         *,
         reset: ResetStrategy,
-        retry_backoff_ms: int,
+        backoff: Backoff,
         on_valid: Callable[[], None],
         on_reset: Callable[[], None],
         on_error: Callable[[ClientError], None],
@@ -52,7 +53,7 @@ class Validation:
         self._metadata = metadata
         self._subscription = subscription
         self._reset = reset
-        self._retry_backoff_ms = retry_backoff_ms
+        self._backoff = backoff
         self._on_valid = on_valid
         self._on_reset = on_reset
         self._on_error = on_error
@@ -118,7 +119,7 @@ class Validation:
         assert position is not None, "nothing but a seek takes it away, and that was looked at"
         if isinstance(end, UnsupportedByBroker):
             state.checked_epoch = epoch  # a cluster that can't tell; a fetch says when an offset is out of range
-        elif end is None or isinstance(end, ClientError) or end.error_code in _PASSING:
+        elif end is None or isinstance(end, ClientError) or end.error_code in RETRIABLE:
             self._back_off(state)
             self._metadata.request_update()
         elif end.error_code != ErrorCode.NONE:
@@ -126,6 +127,7 @@ class Validation:
             self._on_error(error_of(end.error_code, f"{state.place}: is the position {position} still valid"))
         elif position <= end.end_offset and end.leader_epoch != NO_LEADER_EPOCH:
             state.checked_epoch = epoch
+            state.failures = 0
         else:
             self._truncated(state, epoch, position, end)
 
@@ -145,7 +147,7 @@ class Validation:
             self._on_reset()
 
     def _back_off(self, state: PartitionState) -> None:
-        state.retry_at_ms = self._network.now_ms() + self._retry_backoff_ms
+        state.back_off(self._backoff, self._network.now_ms())
         self._retry_later()
 
     def _retry_later(self) -> None:
@@ -157,7 +159,7 @@ class Validation:
             self._is_retry_planned = False
             self.tend()
 
-        self._network.call_later(max(1, self._retry_backoff_ms), retry)
+        self._network.call_later(max(1, self._backoff.first_ms), retry)
 
 
 def _ends_of(answer: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEndOffset]:

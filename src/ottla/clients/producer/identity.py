@@ -7,7 +7,8 @@ Of idempotent producers; a transactional one gets its id from its coordinator (`
 from collections.abc import Callable
 from typing import Final
 
-from ottla.clients.errors import RETRIABLE, BrokerError, ClientError, UnsupportedByBroker
+from ottla.clients.error_rules import RETRIABLE
+from ottla.clients.errors import BrokerError, ClientError, UnsupportedByBroker
 from ottla.clients.network.port import ANY_BROKER, Network
 from ottla.core.errors import ErrorCode
 from ottla.core.types import NO_PRODUCER_ID, ProducerEpoch, ProducerId

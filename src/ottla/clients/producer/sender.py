@@ -7,6 +7,7 @@ Without I/O of its own: requests and timers are the network's. Users' threads co
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ottla.clients.error_rules import STALE_METADATA
 from ottla.clients.errors import BrokerError, ClientError, UnsupportedByBroker
 from ottla.clients.network.metadata import NO_LEADER, Metadata
 from ottla.clients.network.port import Network
@@ -15,7 +16,7 @@ from ottla.clients.producer.batch import ProducerBatch
 from ottla.clients.producer.errors import DeliveryTimedOut, ProducerFenced, RecordRefused
 from ottla.clients.producer.exchange import BatchAnswer, ProduceExchange
 from ottla.clients.producer.identity import Identity
-from ottla.clients.producer.outcomes import FENCED, STALE_METADATA, Verdict, judge
+from ottla.clients.producer.outcomes import FENCED, Verdict, judge
 from ottla.clients.producer.queue import Destination, PartitionQueue
 from ottla.clients.producer.sequencing import Sequencing
 from ottla.clients.producer.settings import ProducerSettings

@@ -9,10 +9,11 @@ from typing import Final, TypeAlias
 
 from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
 from ottla.clients.errors import BrokerError, ClientError, TimedOut
+from ottla.clients.network.coordinators import GROUP, TRANSACTION
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.clients.producer.accumulator import Accumulator
-from ottla.clients.producer.coordinators import GROUP, TRANSACTION, Coordinators
+from ottla.clients.producer.coordinator_requests import CoordinatorRequests
 from ottla.clients.producer.errors import (
     InvalidTransactionState,
     ProducerFenced,
@@ -82,7 +83,7 @@ class Transactions:
         self._wake = wake
         self._messages = TransactionMessages(self._id, identity, timeout_ms=settings.transaction_timeout_ms)
         backoff = Backoff(first_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms)
-        self._coordinators = Coordinators(network, metadata, backoff, is_wanted=lambda: self.state is not _S.FATAL)
+        self._requests = CoordinatorRequests(network, metadata, backoff, is_wanted=lambda: self.state is not _S.FATAL)
         self._cause: Exception | None = None  # of MUST_ABORT and FATAL
         self._added: set[TopicPartition] = set()
         self._wanted: set[TopicPartition] = set()
@@ -153,7 +154,7 @@ class Transactions:
                 on_done(error)
                 return
             self._has_offsets = True
-            self._coordinators.ask(
+            self._requests.send(
                 GROUP,
                 group.group_id,
                 self._messages.commit_offsets(offsets, group),
@@ -163,7 +164,7 @@ class Transactions:
             )
 
         message = self._messages.add_offsets(group.group_id)
-        self._coordinators.ask(TRANSACTION, self._id, message, added, error_of=top_error, versions=ADD_OFFSETS_VERSIONS)
+        self._requests.send(TRANSACTION, self._id, message, added, error_of=top_error, versions=ADD_OFFSETS_VERSIONS)
 
     # What the sender asks and tells
 
@@ -185,9 +186,8 @@ class Transactions:
 
     def timed_out(self, what: str, timeout_ms: int) -> TimedOut:
         """For who stops waiting for a step."""
-        return TimedOut(
-            f"{what}: not done after {timeout_ms} ms: {self._coordinators.problem}; it goes on, call it again to wait"
-        )
+        problem = self._requests.problem(TRANSACTION, self._id)
+        return TimedOut(f"{what}: not done after {timeout_ms} ms: {problem}; it goes on, call it again to wait")
 
     @property
     def can_abort(self) -> bool:
@@ -308,7 +308,7 @@ class Transactions:
         versions: tuple[int, int],
         error_of: Callable[[object], int] = top_error,
     ) -> None:
-        self._coordinators.ask(TRANSACTION, self._id, message, on_answer, error_of=error_of, versions=versions)
+        self._requests.send(TRANSACTION, self._id, message, on_answer, error_of=error_of, versions=versions)
 
     def _judge(self, answer: object, what: str, error_of: Callable[[object], int]) -> ClientError | None:
         """The error of an answer, with what it means for the transaction already drawn from it."""
