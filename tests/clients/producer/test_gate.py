@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ottla.clients.producer.accumulator import Accumulator
 from ottla.clients.producer.gate import new_gate
 from ottla.clients.producer.handle import SendHandle
+from ottla.clients.producer.producer import Producer
 from ottla.clients.producer.settings import ProducerSettings
 from ottla.records.kernel import kernel
 from ottla.records.read import read_batch
@@ -135,3 +136,19 @@ def test_nothing_is_kept_alive() -> None:
     handles.clear()
     gc.collect()
     assert sys.getrefcount(batch) == held - 10
+
+
+def test_a_subclass_with_its_own_send_is_called_for_every_record() -> None:
+    class Counting(Producer):
+        count = 0
+
+        def send(self, *record: Any, **others: Any) -> Any:
+            self.count += 1
+            return super().send(*record, **others)
+
+    producer = Counting({"bootstrap.servers": "127.0.0.1:1"})
+    producer._core.accumulator.learn_topic("orders", 1)
+    for _ in range(3):
+        producer.send("orders", b"value")
+    producer.close(timeout_ms=0)
+    assert producer.count == 3
