@@ -14,7 +14,7 @@ from ottla.cli.topics_change import alter_topics, create_topics, delete_topics
 from ottla.clients.admin import Admin
 from ottla.clients.admin_configs import ConfigEntry, ConfigSource, topic_resource
 from ottla.clients.admin_topics import PartitionDescription, TopicDescription
-from ottla.clients.cluster import NO_LEADER
+from ottla.clients.cluster_view import NO_LEADER
 from ottla.clients.errors import BrokerError
 from ottla.protocol.apis import ApiKey
 

@@ -101,7 +101,7 @@ def by_leader(
     grouped: dict[BrokerId, list[TopicPartition]] = {}
     failures: dict[TopicPartition, BrokerError] = {}
     for place in wanted:
-        partitions = {partition.partition for partition in cluster.topics.get(place.topic, ())}
+        partitions = cluster.partitions_of(place.topic)
         leader_id = cluster.leader_of(place)
         if place.partition not in partitions:
             message = f"the topic has {len(partitions)} partitions" if partitions else "no such topic"

@@ -4,10 +4,11 @@ The view is as old as its last `refresh`; whoever is told that a leader moved re
 """
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Self, TypeVar
 
 from ottla import __version__
+from ottla.clients.cluster_view import NO_LEADER, PartitionInfo, TopicInfo, addresses_in, topic_info
 from ottla.clients.errors import BrokerError, ConnectionFailed, check
 from ottla.clients.network.blocking import BlockingNetwork
 from ottla.clients.network.port import ANY_BROKER
@@ -21,7 +22,6 @@ from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-NO_LEADER: Final[BrokerId] = -1
 DEFAULT_CLIENT_ID: Final = "ottla"
 CONNECT_TIMEOUT_MS: Final = 10_000
 REQUEST_TIMEOUT_MS: Final = 30_000
@@ -31,15 +31,6 @@ RETRY_BACKOFF_MAX_MS: Final = 1_000
 
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=ApiMessage)
-
-
-class PartitionView(NamedTuple):
-    """One partition as the metadata shows it."""
-
-    partition: int
-    leader_id: BrokerId
-    replica_ids: tuple[BrokerId, ...]
-    in_sync_ids: tuple[BrokerId, ...]
 
 
 class AskedBroker:
@@ -90,7 +81,7 @@ class Cluster:
         self.cluster_id: str | None = None
         self.controller_id: BrokerId = NO_LEADER
         self.brokers: dict[BrokerId, Address] = {}
-        self.topics: dict[str, list[PartitionView]] = {}
+        self.topics: dict[str, TopicInfo] = {}
         parse_bootstrap(bootstrap)  # a wrong one is told here
         self._bootstrap = bootstrap
         self._backoff = backoff or Backoff(first_ms=RETRY_BACKOFF_MS, max_ms=RETRY_BACKOFF_MAX_MS)
@@ -159,7 +150,7 @@ class Cluster:
         check(answer.error_code, "metadata")
         self.cluster_id = answer.cluster_id
         self.controller_id = answer.controller_id
-        self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+        self.brokers = addresses_in(answer)
         self._network.set_brokers(self.brokers)
         if topics is None:
             self.topics.clear()
@@ -171,31 +162,26 @@ class Cluster:
                 continue
             if topic.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
                 check(topic.error_code, f"metadata of topic {name}")
-            self.topics[name] = sorted(
-                PartitionView(
-                    partition.partition_index,
-                    partition.leader_id,
-                    tuple(partition.replica_nodes),
-                    tuple(partition.isr_nodes),
-                )
-                for partition in topic.partitions
-            )
+            self.topics[name] = topic_info(topic, self.topics.get(name))
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has; asks once when the topic isn't known yet."""
-        if not self.topics.get(topic):
+        if not self.partitions_of(topic):
             self.refresh([topic])
-        partitions = self.topics.get(topic)
+        partitions = self.partitions_of(topic)
         if not partitions:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic}")
         return len(partitions)
 
+    def partitions_of(self, topic: str) -> Mapping[int, PartitionInfo]:
+        """Those of the current view, by their numbers; none of a topic that isn't known."""
+        info = self.topics.get(topic)
+        return {} if info is None else info.partitions
+
     def leader_of(self, place: TopicPartition) -> BrokerId:
         """The leader in the current view, NO_LEADER when there is none or the partition isn't known."""
-        for partition in self.topics.get(place.topic, ()):
-            if partition.partition == place.partition:
-                return partition.leader_id
-        return NO_LEADER
+        partition = self.partitions_of(place.topic).get(place.partition)
+        return NO_LEADER if partition is None else partition.leader_id
 
     def retry(self, attempt: Callable[[], T]) -> T:
         """Run `attempt` until it succeeds, fails for good, or `retry_timeout_ms` is over; waits grow in between."""

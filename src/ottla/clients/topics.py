@@ -66,7 +66,7 @@ def wait_for_leaders(cluster: Cluster, topics: Iterable[str]) -> None:
     def attempt() -> None:
         cluster.refresh(names)
         for name in names:
-            partitions = cluster.topics.get(name)
+            partitions = cluster.partitions_of(name).values()
             if not partitions or any(partition.leader_id < 0 for partition in partitions):
                 raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}")
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ottla.clients.cluster_view import NO_LEADER
 from ottla.clients.config import ClientConfig
 from ottla.clients.consumer.consumer import checked_offset, make_metadata, wall_ms
 from ottla.clients.consumer.core import ConsumerCore
@@ -27,7 +28,6 @@ from ottla.clients.consumer.values import (
 )
 from ottla.clients.errors import ClientClosed, ClientError
 from ottla.clients.network.asyncio_network import AsyncioNetwork
-from ottla.clients.network.metadata import NO_LEADER
 from ottla.core.types import BrokerId, Offset, TimestampMs, TopicPartition
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     import pyarrow
 
+    from ottla.clients import cluster_view, errors
     from ottla.clients import config as configs
-    from ottla.clients import errors
     from ottla.clients.consumer import core as cores
     from ottla.clients.consumer import errors as consumer_errors
     from ottla.clients.consumer import keys, reset, session, values
@@ -50,6 +50,7 @@ else:
     consumer_errors = LazyModule("ottla.clients.consumer.errors")
     caller_driven = LazyModule("ottla.clients.network.caller_driven")
     metadatas = LazyModule("ottla.clients.network.metadata")
+    cluster_view = LazyModule("ottla.clients.cluster_view")
     types = LazyModule("ottla.core.types")
 
 T = TypeVar("T")
@@ -189,7 +190,7 @@ class Consumer:
     def leader_of(self, place: TopicPartition) -> BrokerId | None:
         """The broker that leads a partition, by what is known now; None without one, or for a topic not in view."""
         leader_id = self._core.metadata.leader_of(types.TopicPartition(*place))
-        return None if leader_id == metadatas.NO_LEADER else leader_id
+        return None if leader_id == cluster_view.NO_LEADER else leader_id
 
     @property
     def unreachable(self) -> errors.ClientError | None:

@@ -3,9 +3,10 @@
 Lives in the loop. Readers on other threads see a whole view, the newest or the one before it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
 
+from ottla.clients.cluster_view import NO_LEADER, PartitionInfo, TopicInfo, addresses_in, topic_info
 from ottla.clients.errors import BrokerError, ClientError, TimedOut, error_name
 from ottla.clients.network.port import ANY_BROKER, Network
 from ottla.core.errors import ErrorCode
@@ -18,30 +19,14 @@ from ottla.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
-    MetadataResponseTopic,
 )
 
-NO_LEADER: Final[BrokerId] = -1
 # What a later answer may mend; any other error of a topic ends the wait for it.
 _PASSING: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_ID}
 )
 
 OnKnown: TypeAlias = Callable[[int | ClientError], None]
-
-
-class PartitionInfo(NamedTuple):
-    partition: int
-    leader_id: BrokerId
-    leader_epoch: LeaderEpoch
-    replica_ids: tuple[BrokerId, ...]
-    in_sync_ids: tuple[BrokerId, ...]
-
-
-class TopicInfo(NamedTuple):
-    topic_id: bytes
-    is_internal: bool
-    partitions: dict[int, PartitionInfo]
 
 
 class _Waiter:
@@ -283,7 +268,7 @@ class Metadata:
         self.cluster_id = answer.cluster_id
         self.controller_id = answer.controller_id
         if answer.brokers:
-            self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+            self.brokers = addresses_in(answer)
             self.racks = {broker.node_id: broker.rack for broker in answer.brokers}
             self._network.set_brokers(self.brokers)
         wanted = self._wanted
@@ -297,7 +282,7 @@ class Metadata:
             if topic.error_code != ErrorCode.NONE:
                 errors[name] = topic.error_code
             if topic.error_code == ErrorCode.NONE or topic.partitions:
-                topics[name] = _topic_info(topic, self._topics.get(name))
+                topics[name] = topic_info(topic, self._topics.get(name))
             elif topic.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
                 topics.pop(name, None)
             if any(partition.leader_id < 0 for partition in topic.partitions):
@@ -343,23 +328,3 @@ class Metadata:
             if waiter.timer is not None:
                 waiter.timer.cancel()
             waiter.on_known(outcome)
-
-
-def _topic_info(topic: MetadataResponseTopic, known: TopicInfo | None) -> TopicInfo:
-    """What the answer says of a topic; a partition whose leader epoch went back keeps what was known (KIP-320)."""
-    is_same = known is not None and known.topic_id == topic.topic_id
-    partitions: Mapping[int, PartitionInfo] = known.partitions if known is not None and is_same else {}
-    taken: dict[int, PartitionInfo] = {}
-    for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index):
-        before = partitions.get(partition.partition_index)
-        if before is not None and NO_LEADER_EPOCH < partition.leader_epoch < before.leader_epoch:
-            taken[before.partition] = before
-            continue
-        taken[partition.partition_index] = PartitionInfo(
-            partition.partition_index,
-            partition.leader_id,
-            partition.leader_epoch,
-            tuple(partition.replica_nodes),
-            tuple(partition.isr_nodes),
-        )
-    return TopicInfo(topic.topic_id, topic.is_internal, taken)

@@ -7,10 +7,10 @@ from os import PathLike
 from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from ottla.clients.cluster_view import PartitionInfo
 from ottla.clients.config import ClientConfig
 from ottla.clients.errors import ClientError
 from ottla.clients.network.asyncio_network import AsyncioNetwork
-from ottla.clients.network.metadata import PartitionInfo
 from ottla.clients.producer.batch import ProducerBatch
 from ottla.clients.producer.core import ProducerCore, checked_bytes, closed_error
 from ottla.clients.producer.counts import ProducerCounts

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from ottla.clients import config as configs
     from ottla.clients import errors
+    from ottla.clients.cluster_view import PartitionInfo
     from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
     from ottla.clients.network import threaded
-    from ottla.clients.network.metadata import PartitionInfo
     from ottla.clients.producer import core as cores
     from ottla.clients.producer import gate as gates
     from ottla.clients.producer import handle as handles

@@ -7,9 +7,10 @@ Without I/O of its own: requests and timers are the network's. Users' threads co
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ottla.clients.cluster_view import NO_LEADER
 from ottla.clients.error_rules import STALE_METADATA
 from ottla.clients.errors import BrokerError, ClientError, UnsupportedByBroker
-from ottla.clients.network.metadata import NO_LEADER, Metadata
+from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.clients.producer.accumulator import NEVER_MS, Accumulator
 from ottla.clients.producer.batch import ProducerBatch

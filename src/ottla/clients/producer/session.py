@@ -9,8 +9,8 @@ from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from ottla.clients.cluster_view import PartitionInfo
 from ottla.clients.errors import ClientError, TimedOut
-from ottla.clients.network.metadata import PartitionInfo
 from ottla.clients.producer.batch import ProducerBatch
 from ottla.clients.producer.core import ProducerCore, checked_topic, closed_error, full_offsets, group_of
 from ottla.clients.producer.errors import InvalidTransactionState
