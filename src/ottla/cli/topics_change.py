@@ -271,7 +271,7 @@ def _sizes(admin: Admin, places: list[TopicPartition]) -> dict[str, int] | None:
     try:
         for directory in admin.describe_log_dirs(places):
             for replica in directory.replicas:
-                sizes[replica.place.topic] = sizes.get(replica.place.topic, 0) + replica.size_bytes
+                sizes[replica.topic_partition.topic] = sizes.get(replica.topic_partition.topic, 0) + replica.size_bytes
     except (BrokerError, UnsupportedByBroker):
         return None  # not allowed to look, say
     return sizes

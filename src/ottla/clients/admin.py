@@ -116,10 +116,12 @@ class Admin:
         return self._run(admin_cluster.describe_cluster)
 
     def describe_log_dirs(
-        self, places: Iterable[TopicPartition] | None = None, *, broker_ids: Iterable[BrokerId] | None = None
+        self, topic_partitions: Iterable[TopicPartition] | None = None, *, broker_ids: Iterable[BrokerId] | None = None
     ) -> list[LogDirectory]:
         """The directories of these brokers, or of all, with these partitions or all in them."""
-        return self._run(lambda cluster: admin_cluster.describe_log_dirs(cluster, places, broker_ids=broker_ids))
+        return self._run(
+            lambda cluster: admin_cluster.describe_log_dirs(cluster, topic_partitions, broker_ids=broker_ids)
+        )
 
     # Topics.
 
@@ -168,12 +170,12 @@ class Admin:
         return self._run(lambda cluster: topics.delete_records(cluster, before))
 
     def list_offsets(
-        self, places: Iterable[TopicPartition], timestamp_ms: int, *, waits_for_leaders: bool = True
+        self, topic_partitions: Iterable[TopicPartition], timestamp_ms: int, *, waits_for_leaders: bool = True
     ) -> dict[TopicPartition, ListedOffset]:
         """The first offset at or after a time, or with `EARLIEST` and `LATEST` the ends of the log."""
         return self._run_each(
             lambda cluster: admin_offsets.list_each_offset(
-                cluster, places, timestamp_ms, waits_for_leaders=waits_for_leaders
+                cluster, topic_partitions, timestamp_ms, waits_for_leaders=waits_for_leaders
             )
         )
 
@@ -215,9 +217,9 @@ class Admin:
         """Set the offsets of a group that has no members."""
         self._run_each(lambda cluster: admin_offsets.commit_offsets(cluster, group_id, offsets))
 
-    def delete_group_offsets(self, group_id: str, places: Iterable[TopicPartition]) -> None:
+    def delete_group_offsets(self, group_id: str, topic_partitions: Iterable[TopicPartition]) -> None:
         """Forget what a group has committed; refused for topics that its members are subscribed to."""
-        self._run_each(lambda cluster: admin_offsets.delete_offsets(cluster, group_id, places))
+        self._run_each(lambda cluster: admin_offsets.delete_offsets(cluster, group_id, topic_partitions))
 
     # Inside.
 

@@ -178,9 +178,9 @@ class Cluster:
         info = self.topics.get(topic)
         return {} if info is None else info.partitions
 
-    def leader_of(self, place: TopicPartition) -> BrokerId:
+    def leader_of(self, topic_partition: TopicPartition) -> BrokerId:
         """The leader in the current view, NO_LEADER when there is none or the partition isn't known."""
-        partition = self.partitions_of(place.topic).get(place.partition)
+        partition = self.partitions_of(topic_partition.topic).get(topic_partition.partition)
         return NO_LEADER if partition is None else partition.leader_id
 
     def retry(self, attempt: Callable[[], T]) -> T:

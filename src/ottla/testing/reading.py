@@ -126,13 +126,13 @@ class TopicReader:
 
     def read_to_end(self) -> list[StoredRecord]:
         self.read()
-        while any(self._consumer.lag(place) != 0 for place in self._places):
+        while any(self._consumer.lag(topic_partition) != 0 for topic_partition in self._places):
             self.read()
         return self.records
 
     def counts(self) -> dict[int, int]:
         """How many records each partition has given so far."""
-        counts = dict.fromkeys((place.partition for place in self._places), 0)
+        counts = dict.fromkeys((topic_partition.partition for topic_partition in self._places), 0)
         for record in self.records:
             counts[record.partition] += 1
         return counts
@@ -149,7 +149,9 @@ def describe_group(cluster: Cluster, group_id: str) -> GroupDescription | None:
 
 
 def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, Offset]:
-    return {place: committed.offset for place, committed in fetch_offsets(cluster, group_id).items()}
+    return {
+        topic_partition: committed.offset for topic_partition, committed in fetch_offsets(cluster, group_id).items()
+    }
 
 
 def store_records(
@@ -159,12 +161,12 @@ def store_records(
     cluster.retry(lambda: cluster.partition_count(topic))  # a producer's own question would create it
     round_robin = RoundRobinPartitioner()
 
-    def place(topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
+    def topic_partition(topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
         if key is not None:
             return partition_for_key(key, partition_count)
         return round_robin(topic, key, value, partition_count)
 
-    with _DirectProducer(_client_settings(cluster), partitioner_class=place) as producer:
+    with _DirectProducer(_client_settings(cluster), partitioner_class=topic_partition) as producer:
         handles = [producer.send(topic, value, key, partition=partition) for key, value in records]
         producer.flush()
     for handle in handles:

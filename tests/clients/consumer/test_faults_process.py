@@ -70,7 +70,7 @@ def test_a_broker_killed_and_restarted_under_a_group_loses_and_repeats_nothing(t
         broker.close()
     assert sorted(int(value) for _, _, value in seen) == list(range(RECORDS))
     for partition in range(2):
-        offsets = [offset for place, offset, _ in seen if place == partition]
+        offsets = [offset for topic_partition, offset, _ in seen if topic_partition == partition]
         assert offsets == list(range(RECORDS // 2))
     assert {each.offset for each in committed.values() if each is not None} == {RECORDS // 2}
 

@@ -36,7 +36,7 @@ class Desk:
         """Records by partition, of all that is held."""
         counted: Counter[int] = Counter()
         for batch in self.accumulator.incomplete:
-            counted[batch.queue.place.partition] += batch.record_count
+            counted[batch.queue.topic_partition.partition] += batch.record_count
         return counted
 
 
@@ -86,14 +86,14 @@ def test_records_without_a_key_fill_a_batch_before_the_partition_changes() -> No
 
 def test_small_batches_stay_with_their_partition_until_a_batch_worth_was_sent() -> None:
     desk = Desk(partitions=10)
-    places = []
+    topic_partitions = []
     for _ in range(16):
         desk.add(b"x" * 100)
         (queue,) = desk.accumulator.active_queues()
-        places.append(queue.place.partition)
+        topic_partitions.append(queue.topic_partition.partition)
         desk.accumulator.take(queue)
-    assert len(set(places[:5])) == 1
-    assert len(set(places)) > 1 or places[0] == places[-1]
+    assert len(set(topic_partitions[:5])) == 1
+    assert len(set(topic_partitions)) > 1 or topic_partitions[0] == topic_partitions[-1]
 
 
 def test_short_queues_are_preferred() -> None:
@@ -194,6 +194,6 @@ def test_taking_turns_between_partitions() -> None:
     served = []
     for _ in range(6):
         queue = desk.accumulator.active_queues()[0]
-        served.append(queue.place.partition)
+        served.append(queue.topic_partition.partition)
         desk.accumulator.take(queue)
     assert served == [0, 1, 2, 0, 1, 2]

@@ -40,7 +40,7 @@ class Way:
     def batches(self) -> list[tuple[int, list[tuple[bytes | None, bytes | None]]]]:
         return [
             (
-                batch.queue.place.partition,
+                batch.queue.topic_partition.partition,
                 [(record.key, record.value) for record in read_batch(batch.appender.build())[1]],
             )
             for batch in self.accumulator.incomplete
@@ -51,15 +51,15 @@ class Way:
 @given(st.lists(st.tuples(BYTES, BYTES), max_size=60))
 def test_both_ways_make_the_same_batches(records: list[tuple[bytes | None, bytes | None]]) -> None:
     short, long = Way(is_short=True), Way(is_short=False)
-    places = []
+    topic_partitions = []
     for way in (short, long):
         way.topic._random.seed(1)
-        places.append([])
+        topic_partitions.append([])
         for key, value in records:
             handle = way.send("orders", value, key)
-            places[-1].append((handle._batch.queue.place, handle._index))
+            topic_partitions[-1].append((handle._batch.queue.topic_partition, handle._index))
     assert short.batches() == long.batches()
-    assert places[0] == places[1]
+    assert topic_partitions[0] == topic_partitions[1]
     assert len(short.long) <= 2 * len(short.batches()), "only where a batch is opened, or a partition chosen"
 
 

@@ -14,7 +14,7 @@ def decode_arrow(wanted: WantedBatches | None, *, with_headers: bool, check_crcs
     """All records of an answer's part for one partition; None when there are none."""
     if wanted is None:
         return None
-    topic, partition = wanted.place
+    topic, partition = wanted.topic_partition
     decoder = ColumnDecoder(with_headers=with_headers)
     try:
         decoder.add_all(
@@ -26,5 +26,5 @@ def decode_arrow(wanted: WantedBatches | None, *, with_headers: bool, check_crcs
             check_crc=check_crcs,
         )
     except CorruptBatch as damage:
-        raise UnreadableRecords(f"{wanted.place}: from offset {wanted.from_offset} on: {damage}") from damage
+        raise UnreadableRecords(f"{wanted.topic_partition}: from offset {wanted.from_offset} on: {damage}") from damage
     return decoder.finish() if decoder.count else None

@@ -127,14 +127,14 @@ class Commits:
 
     def _send(self, commit: _Commit) -> None:
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for place, (offset, metadata, leader_epoch) in commit.offsets.items():
+        for topic_partition, (offset, metadata, leader_epoch) in commit.offsets.items():
             partition = OffsetCommitRequestPartition(
-                partition_index=place.partition,
+                partition_index=topic_partition.partition,
                 committed_offset=offset,
                 committed_leader_epoch=leader_epoch,
                 committed_metadata=metadata,
             )
-            topics.setdefault(place.topic, []).append(partition)
+            topics.setdefault(topic_partition.topic, []).append(partition)
         identity = self._committer.identity
         request = OffsetCommitRequest(
             group_id=identity.group_id,
@@ -161,11 +161,13 @@ class Commits:
         if not errors:
             self._finish(commit, None)
             return
-        place, code = next(
-            ((place, code) for place, code in errors.items() if code not in COORDINATOR_RETRIABLE),
+        topic_partition, code = next(
+            ((topic_partition, code) for topic_partition, code in errors.items() if code not in COORDINATOR_RETRIABLE),
             next(iter(errors.items())),
         )
-        failure = error_of(code, f"group {identity.group_id}: committing {commit.offsets[place].offset} of {place}")
+        failure = error_of(
+            code, f"group {identity.group_id}: committing {commit.offsets[topic_partition].offset} of {topic_partition}"
+        )
         if code in _LOST:
             self._coordinator.lost()
         if code in COORDINATOR_RETRIABLE:
@@ -197,9 +199,9 @@ class Commits:
         commit.on_committed(outcome)
         self._network.call_soon(self._send_first)
 
-    def fetch(self, places: Iterable[TopicPartition], *, timeout_ms: int, on_fetched: OnFetched) -> None:
+    def fetch(self, topic_partitions: Iterable[TopicPartition], *, timeout_ms: int, on_fetched: OnFetched) -> None:
         """What the group has committed for these partitions; those without a commit are left out."""
-        _CommittedFetch(self, numbers_by_topic(places), timeout_ms, on_fetched).attempt()
+        _CommittedFetch(self, numbers_by_topic(topic_partitions), timeout_ms, on_fetched).attempt()
 
     def _read_fetched(
         self, answer: OffsetFetchResponse | ClientError
@@ -212,11 +214,11 @@ class Commits:
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for topic in answer.topics:
             for partition in topic.partitions:
-                place = TopicPartition(topic.name, partition.partition_index)
+                topic_partition = TopicPartition(topic.name, partition.partition_index)
                 if partition.error_code != ErrorCode.NONE:
-                    return error_of(partition.error_code, f"{what} of {place}")
+                    return error_of(partition.error_code, f"{what} of {topic_partition}")
                 if partition.committed_offset >= 0:
-                    found[place] = OffsetAndMetadata(
+                    found[topic_partition] = OffsetAndMetadata(
                         partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
                     )
         return found

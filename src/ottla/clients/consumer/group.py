@@ -164,7 +164,7 @@ class Group:
     def finish(self, event: RebalanceEvent) -> None:
         """The listener was told."""
         if event.kind is not EventKind.ASSIGNED:
-            self._subscription.drop(event.places)
+            self._subscription.drop(event.topic_partitions)
             if self.phase is Phase.REVOKING:
                 self.events.clear()  # what was lost while the listener gave it up needs no second word
                 self.phase = Phase.UNJOINED
@@ -218,13 +218,15 @@ class Group:
         owned = self._subscription.states
         kind = EventKind.LOST if self._is_lost else EventKind.REVOKED
         if self._is_lost or not self._settings.strategies.is_cooperative:
-            places = tuple(owned)
+            topic_partitions = tuple(owned)
         else:
-            places = tuple(place for place in owned if place.topic not in self._subscription.topics)
-        self._is_prepared = not places
-        if places:
+            topic_partitions = tuple(
+                topic_partition for topic_partition in owned if topic_partition.topic not in self._subscription.topics
+            )
+        self._is_prepared = not topic_partitions
+        if topic_partitions:
             self.phase = Phase.REVOKING
-            self.events.append(RebalanceEvent(kind, places))
+            self.events.append(RebalanceEvent(kind, topic_partitions))
             self._on_attention()
         else:
             self._is_lost = False
@@ -246,7 +248,7 @@ class Group:
             settings,
             member_id=self.member_id,
             topics=self._subscription.topics,
-            owned=self._subscription.places,
+            owned=self._subscription.topic_partitions,
             last=self._last,
             reason=self._join_reason,
         )
@@ -321,17 +323,19 @@ class Group:
             self._garbled(violation, "reading the assignment")
             return
         subscription = self._subscription
-        if subscription.kind is not Kind.PATTERN and any(place.topic not in subscription.topics for place in assigned):
+        if subscription.kind is not Kind.PATTERN and any(
+            topic_partition.topic not in subscription.topics for topic_partition in assigned
+        ):
             self._must_rejoin = True  # it was made for an older subscription
         owned = subscription.states
-        revoked = tuple(place for place in owned if place not in assigned)
+        revoked = tuple(topic_partition for topic_partition in owned if topic_partition not in assigned)
         self._assigned = assigned
         self._last = LastAssignment(assigned, self.generation_id)
         self.phase = Phase.ASSIGNING
         if revoked:
             self.events.append(RebalanceEvent(EventKind.REVOKED, revoked))
             self._must_rejoin = True  # so that those who wait for them get them (KIP-429)
-        added = tuple(place for place in assigned if place not in owned)
+        added = tuple(topic_partition for topic_partition in assigned if topic_partition not in owned)
         self.events.append(RebalanceEvent(EventKind.ASSIGNED, added))
         self._on_attention()
 

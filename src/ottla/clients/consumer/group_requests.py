@@ -36,7 +36,7 @@ class GroupSettings(NamedTuple):
 class LastAssignment(NamedTuple):
     """What a member had, for assignors that care; kept when it gives all up to rejoin."""
 
-    places: tuple[TopicPartition, ...] = ()
+    topic_partitions: tuple[TopicPartition, ...] = ()
     generation_id: int = -1
 
 
@@ -57,7 +57,7 @@ def join_request(
                 wanted,
                 owned=owned,
                 generation_id=last.generation_id,
-                user_data=user_data_of(name, places=last.places, generation_id=last.generation_id),
+                user_data=user_data_of(name, topic_partitions=last.topic_partitions, generation_id=last.generation_id),
                 rack_id=settings.rack_id,
             ),
         )
@@ -87,8 +87,8 @@ def sync_request(
         protocol_type=PROTOCOL_TYPE,
         protocol_name=protocol_name,
         assignments=[
-            SyncGroupRequestAssignment(member_id=member_id, assignment=encode_assignment(places))
-            for member_id, places in assignments.items()
+            SyncGroupRequestAssignment(member_id=member_id, assignment=encode_assignment(topic_partitions))
+            for member_id, topic_partitions in assignments.items()
         ],
     )
 

@@ -43,7 +43,7 @@ class OffsetLookup:
         self, timestamps: Mapping[TopicPartition, TimestampMs], *, timeout_ms: int, on_found: Callable[[Found], None]
     ) -> None:
         """Calls back once, with an outcome for every partition; offset NO_OFFSET where no record is that late."""
-        for topic in {place.topic for place in timestamps}:
+        for topic in {topic_partition.topic for topic_partition in timestamps}:
             self._metadata.add_topic(topic)
         _Lookup(self, dict(timestamps), timeout_ms, on_found).attempt()
 
@@ -64,13 +64,13 @@ class OffsetLookup:
         on_response: Callable[[ListOffsetsResponse | ClientError], None],
     ) -> None:
         topics: dict[str, list[ListOffsetsPartition]] = {}
-        for place, timestamp_ms in timestamps.items():
+        for topic_partition, timestamp_ms in timestamps.items():
             partition = ListOffsetsPartition(
-                partition_index=place.partition,
-                current_leader_epoch=self._metadata.leader_epoch_of(place),
+                partition_index=topic_partition.partition,
+                current_leader_epoch=self._metadata.leader_epoch_of(topic_partition),
                 timestamp=timestamp_ms,
             )
-            topics.setdefault(place.topic, []).append(partition)
+            topics.setdefault(topic_partition.topic, []).append(partition)
         request = ListOffsetsRequest(
             replica_id=-1,
             isolation_level=self._isolation_level,
@@ -106,17 +106,17 @@ class _Lookup:
     def attempt(self) -> None:
         self._timer = None
         led: dict[BrokerId, dict[TopicPartition, TimestampMs]] = {}
-        for place, timestamp_ms in self._left.items():
-            leader_id = self._metadata.leader_of(place)
+        for topic_partition, timestamp_ms in self._left.items():
+            leader_id = self._metadata.leader_of(topic_partition)
             if leader_id >= 0:
-                led.setdefault(leader_id, {})[place] = timestamp_ms
+                led.setdefault(leader_id, {})[topic_partition] = timestamp_ms
                 continue
-            code = self._metadata.error_of(place.topic) or (
+            code = self._metadata.error_of(topic_partition.topic) or (
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if self._metadata.partition_info(place) is None
+                if self._metadata.partition_info(topic_partition) is None
                 else ErrorCode.LEADER_NOT_AVAILABLE
             )
-            self._failed(place, error_of(code, f"{place}: looking up an offset"))
+            self._failed(topic_partition, error_of(code, f"{topic_partition}: looking up an offset"))
         left_ms = max(1, self._deadline_ms - self._network.now_ms())
         self._under_way = len(led)
         for broker_id, timestamps in led.items():
@@ -137,8 +137,8 @@ class _Lookup:
         def take(answer: ListOffsetsResponse | ClientError) -> None:
             self._under_way -= 1
             if isinstance(answer, ClientError):
-                for place in timestamps:
-                    self._failed(place, answer)
+                for topic_partition in timestamps:
+                    self._failed(topic_partition, answer)
             else:
                 self._take(answer)
             if not self._under_way:
@@ -149,22 +149,26 @@ class _Lookup:
     def _take(self, answer: ListOffsetsResponse) -> None:
         for topic in answer.topics:
             for partition in topic.partitions:
-                place = TopicPartition(topic.name, partition.partition_index)
-                if place not in self._left:
+                topic_partition = TopicPartition(topic.name, partition.partition_index)
+                if topic_partition not in self._left:
                     continue
                 if partition.error_code != ErrorCode.NONE:
-                    self._failed(place, error_of(partition.error_code, f"{place}: looking up an offset"))
+                    self._failed(
+                        topic_partition, error_of(partition.error_code, f"{topic_partition}: looking up an offset")
+                    )
                     continue
-                del self._left[place]
-                self._found[place] = OffsetAndTimestamp(partition.offset, partition.timestamp, partition.leader_epoch)
+                del self._left[topic_partition]
+                self._found[topic_partition] = OffsetAndTimestamp(
+                    partition.offset, partition.timestamp, partition.leader_epoch
+                )
 
-    def _failed(self, place: TopicPartition, why: ClientError) -> None:
-        self._why[place] = why
+    def _failed(self, topic_partition: TopicPartition, why: ClientError) -> None:
+        self._why[topic_partition] = why
         is_final = isinstance(why, UnsupportedByBroker) or (
             isinstance(why, BrokerError) and why.error_code not in RETRIABLE
         )
-        if is_final and self._left.pop(place, None) is not None:
-            self._found[place] = why
+        if is_final and self._left.pop(topic_partition, None) is not None:
+            self._found[topic_partition] = why
 
     def _go_on(self, *, without_leaders_in: int | None = None) -> None:
         """`without_leaders_in`: the version of the metadata in which nobody could be asked."""
@@ -180,12 +184,12 @@ class _Lookup:
             if self._network.now_ms() + backoff_ms < self._deadline_ms:
                 self._timer = self._network.call_later(backoff_ms, self.attempt)
                 return
-            for place in self._left:
-                self._found[place] = self._timed_out(place)
+            for topic_partition in self._left:
+                self._found[topic_partition] = self._timed_out(topic_partition)
         self._on_found(self._found)
 
-    def _timed_out(self, place: TopicPartition) -> ClientError:
-        why = self._why.get(place)
+    def _timed_out(self, topic_partition: TopicPartition) -> ClientError:
+        why = self._why.get(topic_partition)
         if isinstance(why, BrokerError) and why.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return why
-        return TimedOut(f"{place}: no offset found within {self._timeout_ms} ms: {why or 'no answer came'}")
+        return TimedOut(f"{topic_partition}: no offset found within {self._timeout_ms} ms: {why or 'no answer came'}")

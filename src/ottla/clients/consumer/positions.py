@@ -79,7 +79,7 @@ class Positions:
                 return
             without = []
             for state in waiting:
-                committed = found.get(state.place)
+                committed = found.get(state.topic_partition)
                 if committed is None:
                     without.append(state)
                 else:
@@ -89,7 +89,7 @@ class Positions:
             self.tend()
             self._on_found()
 
-        commits.fetch([state.place for state in states], timeout_ms=_LOOKUP_TIMEOUT_MS, on_fetched=on_fetched)
+        commits.fetch([state.topic_partition for state in states], timeout_ms=_LOOKUP_TIMEOUT_MS, on_fetched=on_fetched)
 
     def _reset_by_default(self, states: list[PartitionState]) -> None:
         if self._reset != NOWHERE:
@@ -98,7 +98,7 @@ class Positions:
             return
         for state in states:
             state.back_off(self._backoff, self._network.now_ms())
-        self._on_error(NoOffsetForPartition(state.place for state in states))
+        self._on_error(NoOffsetForPartition(state.topic_partition for state in states))
 
     def _look_up(self, states: list[PartitionState]) -> None:
         wall_ms = self._wall_ms()
@@ -107,12 +107,12 @@ class Positions:
             assert state.reset is not None
             timestamp_ms = state.reset.timestamp_at(wall_ms)
             assert timestamp_ms is not None, "none is never asked for"
-            timestamps[state.place] = timestamp_ms
+            timestamps[state.topic_partition] = timestamp_ms
         counts = self._mark(states)
 
         def on_found(found: Found) -> None:
             for state in self._still_waiting(counts):
-                outcome = found[state.place]
+                outcome = found[state.topic_partition]
                 if isinstance(outcome, ClientError):
                     self._failed([state], outcome)
                 elif outcome.offset == NO_OFFSET:

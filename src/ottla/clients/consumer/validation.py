@@ -61,7 +61,7 @@ class Validation:
 
     def is_open(self, state: PartitionState) -> bool:
         """Whether it is not known yet that the position is sound, and nothing may be asked for beyond it."""
-        epoch = self._metadata.leader_epoch_of(state.place)
+        epoch = self._metadata.leader_epoch_of(state.topic_partition)
         if epoch <= state.checked_epoch:
             return False
         if state.queued_bytes:
@@ -78,7 +78,7 @@ class Validation:
         for state in self._subscription.states.values():
             if not state.is_fetchable or state.queued_bytes or state.is_checking or not self.is_open(state):
                 continue
-            leader_id = self._metadata.leader_of(state.place)
+            leader_id = self._metadata.leader_of(state.topic_partition)
             if state.retry_at_ms > now_ms or leader_id < 0:
                 self._retry_later()
             else:
@@ -91,11 +91,11 @@ class Validation:
         asked: dict[TopicPartition, tuple[PartitionState, int, LeaderEpoch]] = {}
         for state in states:
             state.is_checking = True
-            place, epoch = state.place, self._metadata.leader_epoch_of(state.place)
-            asked[place] = (state, state.seek_count, epoch)
-            topics.setdefault(place.topic, []).append(
+            topic_partition, epoch = state.topic_partition, self._metadata.leader_epoch_of(state.topic_partition)
+            asked[topic_partition] = (state, state.seek_count, epoch)
+            topics.setdefault(topic_partition.topic, []).append(
                 OffsetForLeaderPartition(
-                    partition=place.partition, current_leader_epoch=epoch, leader_epoch=state.position_epoch
+                    partition=topic_partition.partition, current_leader_epoch=epoch, leader_epoch=state.position_epoch
                 )
             )
         request = OffsetForLeaderEpochRequest(
@@ -105,10 +105,10 @@ class Validation:
 
         def answered(answer: OffsetForLeaderEpochResponse | ClientError) -> None:
             ends = {} if isinstance(answer, ClientError) else _ends_of(answer)
-            for place, (state, seek_count, epoch) in asked.items():
+            for topic_partition, (state, seek_count, epoch) in asked.items():
                 state.is_checking = False
                 if state.is_assigned and state.seek_count == seek_count:
-                    self._take(state, epoch, answer if isinstance(answer, ClientError) else ends.get(place))
+                    self._take(state, epoch, answer if isinstance(answer, ClientError) else ends.get(topic_partition))
             self.tend()
             self._on_valid()
 
@@ -124,7 +124,7 @@ class Validation:
             self._metadata.request_update()
         elif end.error_code != ErrorCode.NONE:
             self._back_off(state)
-            self._on_error(error_of(end.error_code, f"{state.place}: is the position {position} still valid"))
+            self._on_error(error_of(end.error_code, f"{state.topic_partition}: is the position {position} still valid"))
         elif position <= end.end_offset and end.leader_epoch != NO_LEADER_EPOCH:
             state.checked_epoch = epoch
             state.failures = 0
@@ -133,7 +133,7 @@ class Validation:
 
     def _truncated(self, state: PartitionState, epoch: LeaderEpoch, position: Offset, end: EpochEndOffset) -> None:
         is_known = end.end_offset != _UNDEFINED_OFFSET and end.leader_epoch != NO_LEADER_EPOCH
-        truncation = LogTruncation(state.place, position, end.end_offset if is_known else None)
+        truncation = LogTruncation(state.topic_partition, position, end.end_offset if is_known else None)
         if self._reset == NOWHERE:
             self._back_off(state)  # found again after each poll, until the user seeks
             self._on_error(truncation)

@@ -86,20 +86,20 @@ class Metadata:
         info = self._topics.get(topic)
         return tuple(info.partitions.values()) if info is not None else ()
 
-    def partition_info(self, place: TopicPartition) -> PartitionInfo | None:
-        info = self._topics.get(place[0])
-        return info.partitions.get(place[1]) if info is not None else None
+    def partition_info(self, topic_partition: TopicPartition) -> PartitionInfo | None:
+        info = self._topics.get(topic_partition[0])
+        return info.partitions.get(topic_partition[1]) if info is not None else None
 
-    def leader_of(self, place: TopicPartition) -> BrokerId:
+    def leader_of(self, topic_partition: TopicPartition) -> BrokerId:
         """NO_LEADER while there is none, or none that is known."""
-        info = self._topics.get(place[0])
-        partition = info.partitions.get(place[1]) if info is not None else None
+        info = self._topics.get(topic_partition[0])
+        partition = info.partitions.get(topic_partition[1]) if info is not None else None
         if partition is None or partition.leader_id not in self.brokers:
             return NO_LEADER
         return partition.leader_id
 
-    def leader_epoch_of(self, place: TopicPartition) -> LeaderEpoch:
-        partition = self.partition_info(place)
+    def leader_epoch_of(self, topic_partition: TopicPartition) -> LeaderEpoch:
+        partition = self.partition_info(topic_partition)
         return partition.leader_epoch if partition is not None else NO_LEADER_EPOCH
 
     def topic_id_of(self, name: str) -> bytes:
@@ -168,15 +168,15 @@ class Metadata:
         else:
             self.request_update()
 
-    def set_leader(self, place: TopicPartition, leader_id: BrokerId, leader_epoch: LeaderEpoch) -> bool:
+    def set_leader(self, topic_partition: TopicPartition, leader_id: BrokerId, leader_epoch: LeaderEpoch) -> bool:
         """A broker named the new leader in its answer (KIP-951); False where that is older than what is known."""
-        partition = self.partition_info(place)
+        partition = self.partition_info(topic_partition)
         if partition is None or leader_id not in self.brokers or leader_epoch <= partition.leader_epoch:
             return False
-        info = self._topics[place[0]]
+        info = self._topics[topic_partition[0]]
         changed = partition._replace(leader_id=leader_id, leader_epoch=leader_epoch)
-        view = info._replace(partitions={**info.partitions, place[1]: changed})
-        self._topics = {**self._topics, place[0]: view}
+        view = info._replace(partitions={**info.partitions, topic_partition[1]: changed})
+        self._topics = {**self._topics, topic_partition[0]: view}
         self.version += 1
         self._tell()
         return True

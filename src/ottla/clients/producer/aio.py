@@ -44,7 +44,7 @@ class AioSendHandle(SendHandle):
     def _settled(self, timeout: float | None) -> tuple[ProducerBatch, int]:
         batch, index = self._batch.part_of(self._index)
         if not batch.is_done:
-            raise asyncio.InvalidStateError(f"{batch.queue.place}: the record is under way; await the handle")
+            raise asyncio.InvalidStateError(f"{batch.queue.topic_partition}: the record is under way; await the handle")
         return batch, index
 
     @property

@@ -188,7 +188,7 @@ class ProducerBatch:
 
     def _finish(self) -> None:
         with self.lock:
-            assert not self.is_done, f"{self.queue.place}: a batch has one outcome"
+            assert not self.is_done, f"{self.queue.topic_partition}: a batch has one outcome"
             self.is_done = True
             self._free()
             callbacks, self._callbacks = self._callbacks, None

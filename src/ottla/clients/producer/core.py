@@ -149,8 +149,8 @@ def full_offsets(
     from ottla.clients.consumer.values import OffsetAndMetadata
 
     return {
-        TopicPartition(*place): offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-        for place, offset in offsets.items()
+        TopicPartition(*topic_partition): offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        for topic_partition, offset in offsets.items()
     }
 
 

@@ -110,7 +110,7 @@ class Sender:
                 continue
             if destination.is_saturated or (queue.waiting and queue.waiting[0].not_before_ms > now_ms):
                 continue
-            if self._transactions is not None and not self._transactions.may_send(queue.place):
+            if self._transactions is not None and not self._transactions.may_send(queue.topic_partition):
                 continue
             if not may_send(queue):
                 continue
@@ -149,7 +149,7 @@ class Sender:
         self._exchange.send(destination.broker_id, batches, on_answer)
 
     def _find_destination(self, queue: PartitionQueue) -> Destination | None:
-        leader_id = self._metadata.leader_of(queue.place)
+        leader_id = self._metadata.leader_of(queue.topic_partition)
         if leader_id == NO_LEADER:
             queue.destination = None
             return None
@@ -201,7 +201,7 @@ class Sender:
             return
         if error_code in STALE_METADATA:
             leader = answer.leader
-            if leader is None or not self._metadata.set_leader(batch.queue.place, leader[0], leader[1]):
+            if leader is None or not self._metadata.set_leader(batch.queue.topic_partition, leader[0], leader[1]):
                 self._metadata.request_update()
         error = self._error_of(batch, answer)
         if verdict is Verdict.RETRY:
@@ -215,7 +215,7 @@ class Sender:
             self._out_of_sequence(batch, error)
         else:
             record_errors = {
-                index: RecordRefused(error_code, f"{batch.queue.place}: record {index} of a batch", message)
+                index: RecordRefused(error_code, f"{batch.queue.topic_partition}: record {index} of a batch", message)
                 for index, message in answer.record_errors
             }
             self._give_up(batch, error, record_errors or None)
@@ -231,7 +231,7 @@ class Sender:
             self._retry(batch, error, after_ms=self._backoff.delay_ms(0))
 
     def _error_of(self, batch: ProducerBatch, answer: BatchAnswer) -> BrokerError:
-        what = f"{batch.queue.place}: a batch of {batch.record_count} records was refused"
+        what = f"{batch.queue.topic_partition}: a batch of {batch.record_count} records was refused"
         kind = ProducerFenced if answer.error_code in FENCED and self._transactions is not None else BrokerError
         return kind(answer.error_code, what, answer.error_message)
 
@@ -267,7 +267,7 @@ class Sender:
         while (batch := self._accumulator.oldest()) is not None and now_ms - batch.created_ms >= timeout_ms:
             is_under_way = batch in batch.queue.in_flight
             self._accumulator.withdraw(batch)
-            place = batch.queue.place
+            topic_partition = batch.queue.topic_partition
             if is_under_way:
                 seen = "it was sent and not answered"
             elif batch.attempts:
@@ -277,7 +277,7 @@ class Sender:
             else:
                 seen = "it was not sent: too many batches before it, or its leader not reached"
             error = DeliveryTimedOut(
-                f"{place}: {batch.record_count} records not acknowledged within {timeout_ms} ms: {seen}"
+                f"{topic_partition}: {batch.record_count} records not acknowledged within {timeout_ms} ms: {seen}"
             )
             if is_under_way:
                 # Its place in the sequence is judged when the answer comes, or doesn't.

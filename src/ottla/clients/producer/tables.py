@@ -43,13 +43,13 @@ class TableHandle:
         deadline = None if timeout is None else monotonic() + timeout
         for batch in self._batches:
             if not batch.wait(None if deadline is None else max(deadline - monotonic(), 0.0)):
-                raise TimeoutError(f"{batch.queue.place}: the table was not acknowledged within {timeout} s")
+                raise TimeoutError(f"{batch.queue.topic_partition}: the table was not acknowledged within {timeout} s")
         return [self._metadata(part) for batch in self._batches for part in batch.all_parts()]
 
     def _metadata(self, batch: ProducerBatch) -> BatchMetadata:
         if batch.error is not None:
             raise batch.error
-        return BatchMetadata(*batch.queue.place, batch.base_offset, batch.record_count)
+        return BatchMetadata(*batch.queue.topic_partition, batch.base_offset, batch.record_count)
 
     def when_done(self, callback: Any) -> None:
         """Have `callback()` called in the client loop when all is done; at once if it is."""

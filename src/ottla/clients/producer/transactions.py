@@ -134,7 +134,9 @@ class Transactions:
             if batch.has_sequence:
                 self._needs_new_epoch = True  # it may be stored: its place in the sequence is not known to be empty
             self._accumulator.release(batch)
-            batch.fail(TransactionAborted(f"{batch.queue.place}: the transaction was aborted before this was sent"))
+            batch.fail(
+                TransactionAborted(f"{batch.queue.topic_partition}: the transaction was aborted before this was sent")
+            )
         self._when_flushed(self._end_abort)
 
     def send_offsets(
@@ -168,14 +170,14 @@ class Transactions:
 
     # What the sender asks and tells
 
-    def may_send(self, place: TopicPartition) -> bool:
+    def may_send(self, topic_partition: TopicPartition) -> bool:
         """Whether a partition is in the transaction; one that isn't is added, and the sender woken then."""
         if self.state not in (_S.IN_TRANSACTION, _S.COMMITTING):
             return False
-        if place in self._added:
+        if topic_partition in self._added:
             return True
-        if place not in self._wanted:
-            self._wanted.add(place)
+        if topic_partition not in self._wanted:
+            self._wanted.add(topic_partition)
             self._add_partitions()
         return False
 

@@ -100,7 +100,7 @@ class FetchedPartition:
         self.state.position = self._batch[self._next_record].offset
 
     def _decode_next(self, wanted: WantedBatches, *, check_crcs: bool) -> None:
-        topic, partition = wanted.place
+        topic, partition = wanted.topic_partition
         try:
             records = split_records(
                 wanted.data,
@@ -111,14 +111,14 @@ class FetchedPartition:
                 check_crc=check_crcs,
             )
         except CorruptBatch as damage:
-            what = f"{wanted.place}: at offset {self.state.position}: {damage}; seek past it to go on"
+            what = f"{wanted.topic_partition}: at offset {self.state.position}: {damage}; seek past it to go on"
             raise UnreadableRecords(what) from damage
         self._next_start += 1
         self._batch = records
         self._next_record = 0
 
 
-class Shelf:
+class FetchBuffer:
     """Owned by one consumer. `on_drained` is called when room was made that the client loop waits for."""
 
     def __init__(
@@ -220,7 +220,7 @@ class Shelf:
             except Exception as reason:
                 fetched.put_back(len(records) - index)
                 if not taken:
-                    raise DeserializationFailed(fetched.state.place, record.offset, part, reason) from reason
+                    raise DeserializationFailed(fetched.state.topic_partition, record.offset, part, reason) from reason
                 return False
             record.key = key
             record.value = value
