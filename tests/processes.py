@@ -16,6 +16,7 @@ class BrokerProcess:
         self.data_dir = data_dir
         self.overrides = list(overrides)
         self.port = port
+        self.program = [sys.executable, "-m", "ottla.cli.main"]
         self.before_exec: Callable[[], None] | None = None  # runs in the child, to limit what it may do
         self.process: subprocess.Popen[str] | None = None
         self.log_path = data_dir.with_name(data_dir.name + ".log")
@@ -62,7 +63,7 @@ class BrokerProcess:
 
     def start(self) -> "BrokerProcess":
         """Start it and wait for the line that says that it accepts."""
-        command = [sys.executable, "-m", "ottla.cli.main", "serve", "--data-dir", str(self.data_dir)]
+        command = [*self.program, "serve", "--data-dir", str(self.data_dir)]
         command += ["--listen", f"127.0.0.1:{self.port}"]
         for override in self.overrides:
             command += ["--override", override]

@@ -1,7 +1,7 @@
 """The machine's own file system behind the disk port.
 
-An append is one `write`, an fsync is `fdatasync` (which covers the file's size). Nothing here retries or hides an
-`OSError`: what to do about a failing disk is decided by the log manager.
+An append is one `write`, an fsync is `fdatasync` where there is one (it covers the file's size). Nothing here retries
+or hides an `OSError`: what to do about a failing disk is decided by the log manager.
 """
 
 import contextlib
@@ -10,15 +10,13 @@ import os
 from threading import Lock
 
 from ottla.core.disk import AppendFile, DirEntry, ReadFile, VolumeSpace
+from ottla.core.operating_system import sync_data, sync_file
 from ottla.core.types import Buffer
 
 _APPEND_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-
-# fdatasync is Linux's; elsewhere fsync makes the same promise.
-_sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class RealReadFile:
@@ -112,7 +110,7 @@ class RealAppendFile:
             self._syncs_running += 1
             fd = self._fd
         try:
-            _sync_data(fd)
+            sync_data(fd)
         finally:
             with self._lock:
                 self._syncs_running -= 1
@@ -173,7 +171,7 @@ class RealDisk:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(fd, rest) :]
-                os.fsync(fd)
+                sync_file(fd)
             finally:
                 os.close(fd)
             os.rename(temporary, path)
@@ -223,7 +221,7 @@ class RealDisk:
         """Make names (created, renamed, removed) durable."""
         fd = os.open(path, _DIRECTORY_FLAGS)
         try:
-            os.fsync(fd)
+            sync_file(fd)
         finally:
             os.close(fd)
 

@@ -18,6 +18,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from ottla.core.operating_system import sync_file
+
 _SYNC_THREADS: Final = 8
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
@@ -93,6 +95,6 @@ class Files:
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
