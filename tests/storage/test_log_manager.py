@@ -393,3 +393,16 @@ def test_retry_of_an_acked_batch_after_restart_is_a_duplicate(stop: str) -> None
     again = ManagedLogs(disk)
     assert produce(again.log(), 7) == (7, True)
     assert produce(again.log(), 8) == (8, False)
+
+
+class _CaseIgnoringDisk(SimulatedDisk):
+    def exists(self, path: str) -> bool:
+        """As macOS's file system answers."""
+        return super().exists(path.lower())
+
+
+@pytest.mark.parametrize(("disk", "expected"), [(SimulatedDisk(), False), (_CaseIgnoringDisk(), True)])
+def test_file_system_that_ignores_case_is_known_by_its_own_files(disk: SimulatedDisk, *, expected: bool) -> None:
+    broker = ManagedLogs(disk, ("/a", "/b"))
+    assert broker.manager.ignores_case() is expected
+    assert not broker.failed

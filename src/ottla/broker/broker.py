@@ -325,6 +325,7 @@ class Broker:
             random_bytes=os.urandom,
             live_brokers=lambda: list(self._cache.brokers),
             controller_epoch=lambda: result.epoch,
+            ignores_case=self._log_manager.ignores_case(),
         )
         for image in images.values():
             self._topics.put_loaded(image)

@@ -30,7 +30,7 @@ from ottla.storage.log_dirs import (
 )
 from ottla.storage.log_loading import NotAPartition, load_log
 from ottla.storage.logs_by_dir import directory_of, topic_partition_of
-from ottla.storage.meta_properties import MetaProperties, claim_log_dir
+from ottla.storage.meta_properties import MetaProperties, claim_log_dir, ignores_case
 from ottla.storage.name_syncs import NameSyncs, at_once
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.partition_metadata import (
@@ -80,6 +80,10 @@ class LogManager(CheckpointedLogs):
                 claim_log_dir(self._disk, directory, properties)
             except OSError as error:
                 self.fail_dir(directory, str(error))
+
+    def ignores_case(self) -> bool:
+        """Are `A` and `a` one folder in any of the directories? After `open`."""
+        return any(found for _, found in self._over_directories(lambda directory: ignores_case(self._disk, directory)))
 
     def load(
         self,
