@@ -112,6 +112,22 @@ def eventually(condition: Callable[[], bool], *, within_s: float = 90.0) -> None
         time.sleep(0.01)
 
 
+def is_running(pid: int) -> bool:
+    """Of a process that need not be ours; one that has ended and that nobody has asked about yet runs no more."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(state.strip()) and not state.strip().startswith("Z")
+
+
+def processes_with(text: str) -> list[str]:
+    """Command lines that hold `text`, ours aside."""
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=", "-o", "args="], capture_output=True, text=True, check=True
+    )
+    own = {str(os.getpid()), str(os.getppid())}
+    rows = (line.strip().partition(" ") for line in listed.stdout.splitlines())
+    return [command.strip() for pid, _, command in rows if text in command and pid not in own]
+
+
 def _environment() -> dict[str, str]:
     """Ours, but with compiled modules cached: a broker that compiles itself at each start is no broker to test."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -10,10 +10,12 @@ import atexit
 import ctypes
 import errno
 import fcntl
+import importlib
 import os
 import resource
 import runpy
 import select
+import selectors
 import socket
 import sys
 from pathlib import Path
@@ -45,6 +47,7 @@ def take_away() -> None:
         for name in names:
             if hasattr(module, name):
                 delattr(module, name)
+    importlib.reload(selectors)  # it chose when it was imported
     _hide_proc()
     _hide_prctl()
     os.sendfile = _sendfile_of_macos(os.sendfile)

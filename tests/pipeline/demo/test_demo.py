@@ -10,26 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import eventually
+from tests.processes import eventually, processes_with
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 DEMO = [sys.executable, "-m", "ottla.pipeline.demo", "--accounts", "60", "--seconds", "2"]
 PATIENCE_S = 600
-
-
-def processes_with(text: str) -> list[str]:
-    """Command lines that hold `text`, by /proc."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            try:
-                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
-            if text in command:
-                found.append(command)
-    return found
 
 
 def environment_without_java(tmp_path: Path) -> dict[str, str]:

@@ -61,10 +61,14 @@ class DriverProcess:
 
     def children(self, name: str) -> list[int]:
         """Processes of this name that it has started itself."""
-        found: set[int] = set()
-        for task in Path(f"/proc/{self._process.pid}/task").iterdir():
-            found.update(map(int, (task / "children").read_text().split()))
-        return [pid for pid in found if Path(f"/proc/{pid}/comm").read_text().strip() == name]
+        command = ["ps", "-A", "-o", "pid=", "-o", "ppid=", "-o", "comm="]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        rows = (line.split(maxsplit=2) for line in listed.splitlines())
+        return [
+            int(pid)
+            for pid, parent, path in rows
+            if parent == str(self._process.pid) and path.rpartition("/")[2] == name  # macOS gives the whole path
+        ]
 
     def kill(self) -> None:
         self._process.kill()

@@ -1,24 +1,22 @@
 """A process of the demo: started with its output in a file, watched, stopped, and gone when we are."""
 
-import ctypes
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+from ottla.pipeline.demo.process_usage import Usage as Usage
+from ottla.pipeline.demo.process_usage import usage_of_tree
+
+# The command `ottla`, which ends when we have ended, even if we are killed outright.
+OTTLA: Final = (sys.executable, "-m", "ottla.pipeline.demo.launch")
 
 _LOG_TAIL_LINES: Final = 15
-_PR_SET_PDEATHSIG: Final = 1
 _FIRST_WORD_S: Final = 0.5
 _SECOND_WORD_S: Final = 15.0
-
-
-class Usage(NamedTuple):
-    """What processes have used so far."""
-
-    resident_bytes: int
-    cpu_seconds: float
 
 
 class ChildProcess:
@@ -46,17 +44,14 @@ class ChildProcess:
 
     def start(self) -> None:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
-        libc = ctypes.CDLL(None)
         with self.log_path.open("wb") as log:
             self._process = subprocess.Popen(
                 self._command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # ours as long as we run: see `launch`
                 stdout=log,
                 stderr=log,
                 env=self._environment,
                 process_group=0,
-                # Even if we are killed outright, it is told to stop.
-                preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),
             )
 
     def ask_to_stop(self) -> None:
@@ -100,46 +95,5 @@ class ChildProcess:
         return "\n".join(self.log_lines()[-_LOG_TAIL_LINES:])
 
     def usage(self) -> Usage | None:
-        """Of it and all that it has started, from /proc; None where there is none or the process is gone."""
-        if self._process is None:
-            return None
-        ours = _of_process(self._process.pid)
-        if ours is None:
-            return None
-        for pid in _descendants(self._process.pid):
-            theirs = _of_process(pid)
-            if theirs is not None:
-                ours = Usage(ours.resident_bytes + theirs.resident_bytes, ours.cpu_seconds + theirs.cpu_seconds)
-        return ours
-
-
-def _of_process(pid: int) -> Usage | None:
-    folder = Path("/proc") / str(pid)
-    try:
-        resident, shared = (int(each) for each in (folder / "statm").read_text().split()[1:3])
-        # The name in brackets may hold spaces; what counts begins behind it.
-        fields = (folder / "stat").read_text().rpartition(")")[2].split()
-    except (OSError, IndexError):
-        return None
-    # Children that have ended are counted with their parent.
-    ticks = sum(int(each) for each in fields[11:15])
-    # Files that are mapped, such as libraries, are shared by all of Spark's workers: left out.
-    return Usage((resident - shared) * os.sysconf("SC_PAGE_SIZE"), ticks / os.sysconf("SC_CLK_TCK"))
-
-
-def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        try:
-            tasks = list((Path("/proc") / str(waiting.pop()) / "task").iterdir())
-        except OSError:
-            continue
-        for task in tasks:
-            try:
-                children = [int(each) for each in (task / "children").read_text().split()]
-            except OSError:
-                continue
-            found += children
-            waiting += children
-    return found
+        """Of it and all that it has started; None where the system does not tell, or the process is gone."""
+        return None if self._process is None else usage_of_tree(self._process.pid)

@@ -3,13 +3,12 @@
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ottla.pipeline.demo.child import ChildProcess
+from ottla.pipeline.demo.child import OTTLA, ChildProcess
 from ottla.pipeline.demo.local_broker import StartFailed
 
 _START_TIMEOUT_S: Final = 300
@@ -53,7 +52,7 @@ class JobProcess:
         self.store_dir = run_dir / "store"
         self.spark_log = self.store_dir / "checkpoint" / "spark.log"
         self._metrics_file = run_dir / "metrics.json"
-        command = [sys.executable, "-m", "ottla.cli.main", "pipeline", "run", "--bootstrap", bootstrap]
+        command = [*OTTLA, "pipeline", "run", "--bootstrap", bootstrap]
         command += ["--store-path", str(self.store_dir), "--trigger", f"{trigger_ms}ms"]
         command += ["--metrics-json", str(self._metrics_file)]
         command += ["--config", str(settings_file)]
