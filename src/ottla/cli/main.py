@@ -47,6 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:  # a UsageError has exit code 2, others 1
         error.show()
         return error.exit_code
+    except ModuleNotFoundError as error:
+        from ottla.core.extras import ExtraMissing
+
+        if not isinstance(error, ExtraMissing):
+            raise
+        click.ClickException(str(error)).show()
+        return 1
     except (click.Abort, KeyboardInterrupt):  # click makes an Abort of a KeyboardInterrupt
         return EXIT_INTERRUPTED
     except BrokenPipeError:

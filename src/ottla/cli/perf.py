@@ -17,6 +17,7 @@ from ottla.clients.consumer.consumer import Consumer
 from ottla.clients.consumer.keys import CONSUMER_DEFINITION
 from ottla.clients.producer.keys import PRODUCER_DEFINITION
 from ottla.clients.producer.producer import Producer
+from ottla.core.extras import needs_extra
 from ottla.core.types import TopicPartition
 from ottla.records.compression import NAMES
 
@@ -72,6 +73,7 @@ def produce(
     A latency is that of a record, of every so many one, from its sending to its acknowledgement; with --arrow that of a
     whole table. Exit code 1 when any was not stored.
     """
+    _maybe_load_columns(as_arrow)
     chosen = {"acks": acks, "compression.type": compression, "batch.size": batch_size, "linger.ms": linger_ms}
     client = client_settings(PRODUCER_DEFINITION, bootstrap, settings, chosen=chosen, owned=_NOT_FOR_LOAD)
     with open_admin(bootstrap) as admin:
@@ -118,6 +120,7 @@ def consume(
 
     The time of a poll is that until it has given records.
     """
+    _maybe_load_columns(as_arrow)
     chosen = {
         "group.id": group_id,
         "auto.offset.reset": "earliest",
@@ -143,6 +146,16 @@ def consume(
     if reading.records < records:
         raise click.ClickException(f"{reading.records} records came, {records} were asked for")
     return 0
+
+
+def _maybe_load_columns(as_arrow: bool) -> None:
+    """Before a topic is made for what can't be done, and before the clock runs."""
+    if as_arrow:
+        with needs_extra("--arrow", "columns"):
+            import pyarrow.compute  # noqa: F401
+
+            import ottla.columns.decoding
+            import ottla.columns.encoding  # noqa: F401
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import click
 
 from ottla.core.config.definition import ConfigError
+from ottla.core.extras import ExtraMissing, needs_extra
 
 if TYPE_CHECKING:
     from ottla.pipeline.settings import Settings
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 EMBEDDED: Final = "embedded"
 CASSANDRA: Final = "cassandra"
-# What is installed by an extra, and by which.
-_EXTRAS: Final = ("pyarrow", "pyspark", "numpy", "pandas", "msgspec", "cassandra", "phonenumbers", "matplotlib")
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -108,11 +107,7 @@ def loaded_settings(path: Path | None) -> "Settings":
 def extras_installed() -> Iterator[None]:
     """For imports: names the extra that is missing."""
     try:
-        yield
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in _EXTRAS:
-            raise
-        raise click.ClickException(
-            f"this command needs {missing}, which is not installed: pip install 'ottla[pipeline]'"
-        ) from error
+        with needs_extra("this command", "pipeline"):
+            yield
+    except ExtraMissing as error:
+        raise click.ClickException(str(error)) from error

@@ -3,8 +3,11 @@
 from typing import TYPE_CHECKING
 
 from ottla.clients.fetched_batches import UnreadableRecords, WantedBatches
-from ottla.columns.decoding import ColumnDecoder
+from ottla.core.extras import needs_extra
 from ottla.records.errors import CorruptBatch
+
+with needs_extra("poll_arrow", "columns"):
+    from ottla.columns.decoding import ColumnDecoder
 
 if TYPE_CHECKING:
     import pyarrow

@@ -136,7 +136,7 @@ class Consumer:
 
     def poll_arrow(self, timeout_ms: int = 500, *, with_headers: bool = False) -> pyarrow.RecordBatch | None:
         """The next records of one partition as a `pyarrow.RecordBatch` in the schema of Spark's Kafka source; None when
-        none came. No Python object is made per record. Needs `pip install ottla[columns]`.
+        none came. No Python object is made per record. Needs the extra `columns`.
         """
         from ottla.clients.consumer.arrow import decode_arrow
 

@@ -153,7 +153,7 @@ class Producer:
         return handle
 
     async def send_arrow(self, topic: str, table: Any) -> AioTableHandle:
-        """Put all rows of an Arrow table, record batch or reader on their way; needs `ottla[columns]`."""
+        """Put all rows of an Arrow table, record batch or reader on their way; needs the extra `columns`."""
         return AioTableHandle(await self._session.append_table(topic, table))
 
     async def flush(self, timeout_ms: int | None = None) -> None:

@@ -133,7 +133,7 @@ class Producer:
         return handle
 
     def send_arrow(self, topic: str, table: Any) -> tables.TableHandle:
-        """Put all rows of an Arrow table, record batch or reader on their way; needs `ottla[columns]`.
+        """Put all rows of an Arrow table, record batch or reader on their way; needs the extra `columns`.
 
         Columns: value, and if there are key, headers, partition, timestamp. Waits for memory as `send` does.
         """

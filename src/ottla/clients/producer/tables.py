@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ottla.clients.producer.batch import ProducerBatch
 from ottla.clients.producer.settings import ProducerSettings
 from ottla.clients.producer.topic_queues import TopicQueues
+from ottla.core.extras import needs_extra
 from ottla.core.types import Offset, TimestampMs
 from ottla.records.appender import BatchAppender
 
@@ -87,8 +88,8 @@ def batches_of_table(
     table: Any, topic: TopicQueues, settings: ProducerSettings, now_ms: TimestampMs
 ) -> Iterator[tuple[int, BatchAppender]]:
     """The rows of a table as (partition, filled batch), by the same rules as single records."""
-    from ottla.columns import batches_of  # says what to install where that is missing
-    from ottla.columns.encoding import LIMIT_BYTES
+    with needs_extra("send_arrow", "columns"):
+        from ottla.columns.encoding import LIMIT_BYTES, batches_of
 
     limit_bytes = min(LIMIT_BYTES, settings.max_request_size, settings.buffer_memory)
     return batches_of(
