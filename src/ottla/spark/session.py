@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ottla.spark.java import find_java_home
+from ottla.spark.java_process import launch_java
 from ottla.spark.source import register
 from ottla.spark.worker_python import make_worker_python
 
@@ -145,7 +145,7 @@ def _start(conf: SparkConf, log_path: Path) -> SparkSession:
         log_path.parent.mkdir(parents=True, exist_ok=True)
         # The launcher and Python workers write to the terminal past any logger; into the same file with them.
         with open(log_path, "ab") as log:
-            gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+            gateway = launch_java(conf, log)
     else:
         gateway = SparkContext._gateway
     try:
