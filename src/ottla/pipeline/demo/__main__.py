@@ -3,9 +3,16 @@ cheats, every job on it in Spark, live figures, and at the end the proof. 0 when
 Ctrl-C. What it has started ends with it.
 """
 
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Final
+
+if __name__ == "__main__":
+    # Before the imports take their second: nothing is started yet, and a signal needs no traceback to end us.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda number, frame: os._exit(128 + number))
 
 import click
 from rich.console import Console

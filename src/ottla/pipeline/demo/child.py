@@ -8,24 +8,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from ottla.pipeline.demo.offspring import Offspring
 from ottla.pipeline.demo.process_usage import Usage as Usage
 from ottla.pipeline.demo.process_usage import usage_of_tree
+from ottla.pipeline.demo.run_signals import signals_held
 
 # The command `ottla`, which ends when we have ended, even if we are killed outright.
 OTTLA: Final = (sys.executable, "-m", "ottla.pipeline.demo.launch")
-
 _LOG_TAIL_LINES: Final = 15
 _FIRST_WORD_S: Final = 0.5
 _SECOND_WORD_S: Final = 15.0
+# For those that a process has started, when it is gone itself.
+_FOLLOW_WITHIN_S: Final = 3.0
 
 
 class ChildProcess:
-    """Running from `start` to `stop`. In a process group of its own, so that Ctrl-C reaches us first."""
+    """Running from `start` to `stop`. In a process group of its own, so that Ctrl-C reaches us first.
+
+    All that it has started ends with it, also what has left its group or lost its parent.
+    """
 
     def __init__(self, command: Sequence[str], *, log_path: Path, environment: Mapping[str, str] | None = None) -> None:
         """`environment` is ours if none is given."""
         self.log_path = log_path
-        self._environment = environment
+        self._offspring = Offspring()
+        self._environment = self._offspring.environment(os.environ if environment is None else environment)
+        self._is_hurried = False
         self._command = list(command)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -44,7 +52,7 @@ class ChildProcess:
 
     def start(self) -> None:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
-        with self.log_path.open("wb") as log:
+        with self.log_path.open("wb") as log, signals_held():
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,  # ours as long as we run: see `launch`
@@ -59,15 +67,15 @@ class ChildProcess:
             self._process.terminate()
 
     def stop(self, *, timeout_s: float) -> None:
-        """SIGTERM, and SIGKILL to all of its group if that is not heard."""
+        """SIGTERM, and SIGKILL to it and all that it has started if that is not heard."""
         self.ask_to_stop()
-        process = self._process
-        if process is None:
-            return
         try:
-            process.wait(timeout=timeout_s)
+            if self._process is not None:
+                self._process.wait(timeout=timeout_s)
+                self._offspring.wait(timeout_s=0 if self._is_hurried else _FOLLOW_WITHIN_S)
         except subprocess.TimeoutExpired:
-            self.kill()
+            pass
+        self.kill()
 
     def end_now(self) -> None:
         """For when the run has failed: it need not finish what it is at, but should leave nothing lying about."""
@@ -76,14 +84,29 @@ class ChildProcess:
             if self._process is not None:
                 self._process.wait(timeout=_FIRST_WORD_S)
         except subprocess.TimeoutExpired:
-            # A second SIGTERM ends a run of jobs within its batch.
-            self.stop(timeout_s=_SECOND_WORD_S)
+            pass
+        # A second SIGTERM ends a run of jobs within its batch.
+        self.stop(timeout_s=_SECOND_WORD_S)
 
     def kill(self) -> None:
-        process = self._process
-        if process is not None and process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        self._kill_group()
+        if self._process is not None:
+            self._process.wait()
+        self._offspring.kill()
+
+    def hurry(self) -> None:
+        """For a signal's handler: whoever is stopping it waits no longer."""
+        self._is_hurried = True
+        if self.is_running:
+            self._kill_group()
+
+    def _kill_group(self) -> None:
+        # After its end its number may be another's. But where nothing else is known of what it started, its group is.
+        if self._process is not None and (self.is_running or not self._offspring.can_be_found):
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass  # nobody is left in it; the system that says PermissionError means zombies
 
     def log_lines(self) -> list[str]:
         try:

@@ -32,6 +32,7 @@ class LocalBroker:
 
     def start(self, went_on: Callable[[], None]) -> None:
         """`went_on` is called while it waits."""
+        self._ready_file.unlink(missing_ok=True)  # of an earlier run in this folder, that was killed
         self.process.start()
         deadline_s = time.monotonic() + _START_TIMEOUT_S
         while not self._ready_file.exists():

@@ -1,28 +1,28 @@
 """One run from its first process to its last: set-up, traffic with the live view, working off, the proof.
 
 Owns the processes. Ctrl-C ends the traffic, and the jobs work off what there is; a second one ends everything at once.
+One that comes when all is sent cuts nothing short: the proof is whole then.
 """
 
 import json
-import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from rich.console import Console
 
 from ottla.clients.admin import Admin
 from ottla.clients.errors import ClientError
-from ottla.pipeline.demo.child import Usage
+from ottla.pipeline.demo.child import ChildProcess, Usage
 from ottla.pipeline.demo.feed import Feed
 from ottla.pipeline.demo.job_process import JobProcess
 from ottla.pipeline.demo.live import SENDING, Figures, LiveDisplay, step
 from ottla.pipeline.demo.local_broker import LocalBroker
 from ottla.pipeline.demo.observing import Books, Observer
+from ottla.pipeline.demo.run_signals import RunSignals
 from ottla.pipeline.demo.summary import print_next, print_problems, print_summary
 from ottla.pipeline.demo.verdict import judge, write_score
 from ottla.pipeline.jobs.known import JOBS
@@ -31,6 +31,7 @@ from ottla.pipeline.traffic.events import Event
 from ottla.pipeline.traffic.sending import EventSender, ensure_topics
 
 INTERRUPTED: Final = 130
+ALL_SENT: Final = "all is sent, the jobs finish"
 _INTERRUPTED_WORDS: Final = "interrupted"
 _TRIGGER_MS: Final = 2_000
 _MEASURE_EVERY: Final = 16
@@ -58,7 +59,9 @@ class Demo:
         self._console = console
         self._run_dir = run_dir
         self._feed = feed
-        self._is_interrupted = False
+        self._signals = RunSignals(hurry=self._hurry)
+        self._processes: list[ChildProcess] = []
+        self._is_all_sent = False
         self._problems: list[str] = []
         self._observed_at_s = 0.0
         self._books = Books(0, 0, 0)
@@ -67,16 +70,22 @@ class Demo:
 
     def run(self) -> int:
         """The exit code. Raises StartFailed, ClientError or StoreError."""
-        previous = signal.signal(signal.SIGINT, self._interrupt)
-        signal.signal(signal.SIGTERM, _exit)
-        try:
+        with self._signals:
             return self._run()
-        finally:
-            signal.signal(signal.SIGINT, previous)
+
+    @contextmanager
+    def _cleaning_up(self) -> Iterator[ExitStack]:
+        """What is put on the stack is carried out to its end, whatever signals come meanwhile."""
+        with ExitStack() as stack:
+            try:
+                yield stack
+            finally:
+                self._signals.begin_clean_up()
 
     def _run(self) -> int:
-        with ExitStack() as stack:
+        with self._cleaning_up() as stack:
             broker = LocalBroker(self._run_dir)
+            self._processes.append(broker.process)
             stack.callback(broker.stop)
             with step(self._console, "broker") as went_on:
                 broker.start(lambda: went_on("starting"))
@@ -87,9 +96,12 @@ class Demo:
                 configs = _FOREVER_TOPIC_CONFIGS if self._feed.is_forever else ()
                 made = ensure_topics(admin, partitions=DEFAULT_PARTITIONS, configs=configs)
                 went_on(f"{len(made)} made, {DEFAULT_PARTITIONS} partitions each")
+            if self._is_interrupted:
+                return INTERRUPTED
             jobs = JobProcess(
                 self._run_dir, broker.address, trigger_ms=_TRIGGER_MS, settings_file=self._settings_file()
             )
+            self._processes.append(jobs.process)
             # Told to stop in time when all goes well; this is for when it doesn't.
             stack.callback(jobs.process.end_now)
             with step(self._console, "jobs") as went_on:
@@ -158,13 +170,11 @@ class Demo:
                     look(SENDING)
                     if self._is_over(broker, jobs):
                         break
+            else:
+                self._is_all_sent = True
             self._traffic_s = time.monotonic() - began_s
             sender.finish(_FINISH_TIMEOUT_MS, give_up=lambda: not broker.is_running)
-            rest = (
-                "interrupted, the jobs finish; Ctrl-C again ends at once"
-                if self._is_interrupted
-                else "all is sent, the jobs finish"
-            )
+            rest = "interrupted, the jobs finish; Ctrl-C again ends at once" if self._is_interrupted else ALL_SENT
             self._work_off(broker, jobs, observer, lambda: look(rest))
             figures = look("done", is_last=True)
             assert figures is not None
@@ -258,7 +268,7 @@ class Demo:
         page = None
         with step(self._console, "proof") as went_on:
             went_on("reconciling the books, counting rows, scoring alerts")
-            truth = None if self._is_interrupted else self._feed.truth()
+            truth = self._feed.truth() if self._is_all_sent else None
             sent = {name: count.records for name, count in sender.sent.items()}
             verdict = judge(observer, sent=sent, jobs=jobs.figures(), truth=truth)
             if truth is not None:
@@ -279,11 +289,10 @@ class Demo:
         path.write_text(_SETTINGS + (_FOREVER_SETTINGS if self._feed.is_forever else ""), encoding="utf-8")
         return path
 
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self._is_interrupted:
-            raise KeyboardInterrupt
-        self._is_interrupted = True
+    @property
+    def _is_interrupted(self) -> bool:
+        return self._signals.is_interrupted
 
-
-def _exit(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
+    def _hurry(self) -> None:
+        for process in self._processes:
+            process.hurry()
