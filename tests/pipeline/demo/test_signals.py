@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.pipeline.demo.live import SENDING
 from ottla.pipeline.demo.playing import ALL_SENT
 from tests.marked_processes import Marker
 from tests.processes import eventually
@@ -89,6 +90,10 @@ class Run:
             self.process.wait(timeout=then_s)
         except subprocess.TimeoutExpired:
             pass
+
+    def read_until(self, words: str) -> None:
+        assert self.process.stdout is not None
+        assert any(words in line for line in iter(self.process.stdout.readline, "")), "it ended"
 
     def send(self, number: signal.Signals) -> None:
         """As a terminal does: to the whole group."""
@@ -181,13 +186,12 @@ def test_what_a_killed_run_has_started_ends_by_itself(
 
 def test_ctrl_c_after_everything_was_sent_cuts_nothing_short(tmp_path: Path, marker: Marker) -> None:
     run = Run(tmp_path, marker)
-    run.reach(Run.has_first_batches)
+    run.read_until(SENDING)
     # The jobs stand still until the traffic is through: then the rest is theirs alone.
     held = [each.pid for each in marker.processes("java")]
     for pid in held:
         os.kill(pid, signal.SIGSTOP)
-    assert run.process.stdout is not None
-    assert any(ALL_SENT in line for line in iter(run.process.stdout.readline, ""))
+    run.read_until(ALL_SENT)
     run.send(signal.SIGINT)
     for pid in held:
         os.kill(pid, signal.SIGCONT)
