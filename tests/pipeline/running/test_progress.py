@@ -40,8 +40,8 @@ def test_batches_add_up_in_the_metrics_file(tmp_path: Path) -> None:
 
 def test_the_summary_says_what_there_was_and_leaves_out_what_there_was_not() -> None:
     line = counted().summary(2.0)
-    expected = "collect running: 15 events read, 10 rows written, 1 repeated, 2 late, 4 dead, 2 batches in 2.0 s"
-    assert line == f"{expected}, 7 still to read"
+    expected = "collect running: 15 events read, 10 rows written, 1 duplicates, 2 late, 4 dead, 2 batches in 2.0 s"
+    assert line == f"{expected}, lag 7"
     assert JobProgress("x", "g").summary(1.0) == "x starting: 0 events read, 0 rows written, 0 batches in 1.0 s"
 
 

@@ -35,6 +35,8 @@ from ottla.pipeline.traffic.events import Event
 from ottla.pipeline.traffic.sending import EventSender, ensure_topics
 
 INTERRUPTED: Final = 130
+ALL_SENT: Final = "all sent, jobs catch up"
+_STOPPING: Final = "jobs catch up with what was sent; Ctrl-C again ends at once"
 _INTERRUPTED_WORDS: Final = "interrupted"
 _TRIGGER_MS: Final = 2_000
 _MEASURE_EVERY: Final = 16
@@ -46,7 +48,6 @@ _FINISH_TIMEOUT_MS: Final = 20_000
 _CATCH_UP_TIMEOUT_S: Final = 300
 _WATCHED_TOPIC: Final = "ml_login_log"
 _ENDED: Final = "ended"
-_CATCHING_UP: Final = ("all sent, jobs catch up", "stopping, jobs catch up; Ctrl-C again ends at once")
 # Sent before the clock starts: every job's first batch starts Python processes of Spark's, which is set-up.
 _FIRST_EVENTS: Final = 400
 _FIRST_BATCHES_S: Final = 180
@@ -174,7 +175,7 @@ class Demo:
                         break
             self._traffic_s = time.monotonic() - began_s
             sender.finish(_FINISH_TIMEOUT_MS, give_up=lambda: not broker.is_running)
-            self._catch_up(broker, jobs, observer, lambda: look(_CATCHING_UP[self._is_interrupted]))
+            self._catch_up(broker, jobs, observer, lambda: look(_STOPPING if self._is_interrupted else ALL_SENT))
             figures = look("done", is_last=True)
             assert figures is not None
             return figures
