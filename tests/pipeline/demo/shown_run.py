@@ -30,7 +30,7 @@ def main() -> None:
     run_dir = Path("data/Läufe … 1")
     with step(console, "broker") as went_on:
         went_on(f"listening, data in {run_dir}")
-    with LiveDisplay(console, hint=watch_command("127.0.0.1:9092", "ml_login_log")) as display:
+    with LiveDisplay(console, hint=lambda has_alerts: watch_command("127.0.0.1:9092", "ml_alert")) as display:
         for timed in reversed(alerts(30)):
             display.add_alert(timed.alert, event_time_ms=EVENT_TIME_MS)
         display.add_message("collect failed – starts again in 0.5 s")

@@ -1,5 +1,12 @@
 """The verdict is that all holds only when rows, ledger and score hold."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
 from ottla.pipeline.demo.verdict import TopicRows, poor_scores
 from ottla.pipeline.scoring.score import Counts, Credits, Line, Score
 
@@ -25,3 +32,26 @@ def test_a_score_is_a_problem_only_when_something_must_be_broken() -> None:
     assert poor_scores(score_of(Counts(0, 0, 0))) == []
     assert len(poor_scores(score_of(Counts(9, 9, 0)))) == 1
     assert len(poor_scores(score_of(Counts(0, 0, 5)))) == 1
+
+
+WRITE_SCORE = """
+import sys
+from pathlib import Path
+from ottla.pipeline.demo.verdict import write_score
+from tests.pipeline.demo.shown_run import verdict
+write_score(verdict().score, Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_plots_are_drawn_without_a_word_where_there_is_no_home(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WRITE_SCORE, str(tmp_path)],
+        env={"PATH": os.environ["PATH"], "HOME": os.devnull, "TMPDIR": str(tmp_path)},
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "score.html").stat().st_size > 0

@@ -54,7 +54,7 @@ def main(forever: bool, seed: int, accounts: int | None, seconds: float, run_dir
             return Demo(console, run_dir, feed).run()
     except (StartFailed, ClientError, StoreError, OSError) as error:
         failure = open_console(stderr=True)
-        failure.print("failed: ", end="", style="bold red")
+        failure.print("FAILED  ", end="", style="bold red")
         failure.print(str(error), highlight=False, markup=False, soft_wrap=True)
         return 1
 

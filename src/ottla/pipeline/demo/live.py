@@ -5,6 +5,7 @@ where there is no terminal. Owns the screen; what is on it is made in `page.py`.
 import re
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from rich.console import Console
@@ -29,7 +30,8 @@ _FIGURES: Final = re.compile(r"\d+")
 class LiveDisplay:
     """From `with` to its end; `show` as often as one likes."""
 
-    def __init__(self, console: Console, *, hint: str) -> None:
+    def __init__(self, console: Console, *, hint: Callable[[bool], str]) -> None:
+        """`hint` gives a command to try meanwhile, by whether there are alerts."""
         self._console = console
         self._hint = hint
         self._history: list[Figures] = []
@@ -87,7 +89,7 @@ class LiveDisplay:
             self._heartbeat.check()
             self._say(_line(figures, earlier))
             return
-        view = View(figures, earlier, list(self._alerts), list(self._messages.values()), self._hint)
+        view = View(figures, earlier, list(self._alerts), list(self._messages.values()), self._hint(figures.alerts > 0))
         self._screen.draw(page(view, size_of(self._console), glyphs_of(self._console)))
 
     def _beat(self, now_s: float) -> None:

@@ -109,7 +109,7 @@ def _extras(view: View, width: int, glyphs: Glyphs) -> list[tuple[str, list[Text
     extras = [("sent", [_labelled("sent", _joined(sent, ", ", width - _LABEL_WIDTH), width, glyphs)])]
     if processes:
         words = _joined(processes, "   ", width - _LABEL_WIDTH)
-        extras.append(("processes", [_labelled("use", words, width, glyphs)]))
+        extras.append(("processes", [_labelled("load", words, width, glyphs)]))
     extras.append(("ledger", [_labelled("ledger", _joined(ledger, ", ", width - _LABEL_WIDTH), width, glyphs)]))
     extras.append(("gaps", [Text("")] * 3))
     extras.append(("title", [_title(width)]))

@@ -29,6 +29,7 @@ from ottla.pipeline.demo.observing import Books, Observer
 from ottla.pipeline.demo.steps import step
 from ottla.pipeline.demo.summary import print_failure, print_next, print_summary, print_verdict
 from ottla.pipeline.demo.verdict import judge, write_score
+from ottla.pipeline.detection.alerts import ALERT_TOPIC
 from ottla.pipeline.jobs.known import JOBS
 from ottla.pipeline.topics import DEFAULT_PARTITIONS
 from ottla.pipeline.traffic.events import Event
@@ -46,7 +47,7 @@ _NAP_S: Final = 0.02
 _OBSERVE_EVERY_S: Final = 1.0
 _FINISH_TIMEOUT_MS: Final = 20_000
 _CATCH_UP_TIMEOUT_S: Final = 300
-_WATCHED_TOPIC: Final = "ml_login_log"
+_FIRST_WATCHED: Final = "ml_login_log"  # until there is a topic with alerts
 _ENDED: Final = "ended"
 # Sent before the clock starts: every job's first batch starts Python processes of Spark's, which is set-up.
 _FIRST_EVENTS: Final = 400
@@ -151,7 +152,10 @@ class Demo:
     ) -> Figures:
         began_s = time.monotonic()
         self._feed.start_clock()
-        with LiveDisplay(self._console, hint=watch_command(broker.address, _WATCHED_TOPIC)) as display:
+        with LiveDisplay(
+            self._console,
+            hint=lambda has_alerts: watch_command(broker.address, ALERT_TOPIC if has_alerts else _FIRST_WATCHED),
+        ) as display:
 
             def look(doing: str, *, is_last: bool = False) -> Figures | None:
                 return self._look(

@@ -62,11 +62,11 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
 
 
 def print_failure(console: Console, run_dir: Path, problems: Sequence[str]) -> None:
-    """For a run that has nothing to prove: details, the line, and where the logs are."""
+    """For a run that has nothing to check: details, the verdict, and where the logs are."""
     console.print()
     for problem in problems:
         _say(console, problem, "red")
-    _say(console, f"FAILED  {problems[0].splitlines()[0].rstrip(':;')}", "bold red")
+    _say(console, f"FAILED  {problems[0].splitlines()[0].partition(';')[0]}", "bold red")
     _say(console, f"logs: {as_typed(run_dir)}/broker.log, jobs.log, store/checkpoint/spark.log")
 
 

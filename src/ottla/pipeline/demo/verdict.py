@@ -3,6 +3,8 @@
 Reads the store and the planted truth; prints nothing.
 """
 
+import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -156,12 +158,16 @@ def poor_scores(score: Score) -> list[Problem]:
 
 def write_score(score: Score, run_dir: Path) -> Path:
     """The page, and the plots beside it as files; where the page is."""
+    # What it says of a home that it can't write to, or of a plot without points, is no news of the run.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     from ottla.pipeline.scoring.page import page
     from ottla.pipeline.scoring.plots import plots
     from ottla.pipeline.scoring.words import title
 
     scores = {title(score): score}
-    images = plots(scores)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        images = plots(scores)
     folder = run_dir / "plots"
     folder.mkdir(exist_ok=True)
     for name, content in images.items():
