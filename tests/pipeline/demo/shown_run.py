@@ -34,7 +34,6 @@ def main() -> None:
         for timed in reversed(alerts(30)):
             display.add_alert(timed.alert, event_time_ms=EVENT_TIME_MS)
         display.add_message("collect failed – starts again in 0.5 s")
-        display.add_message("collect failed – starts again in 1.0 s")
         display.show(figures())
         if "--wait" in sys.argv:
             sys.stdin.readline()  # the terminal is resized meanwhile

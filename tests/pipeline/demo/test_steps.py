@@ -5,6 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from ottla.pipeline.demo.messages import NewMessages
 from ottla.pipeline.demo.steps import StepLine, step
 from ottla.pipeline.screen.heartbeat import Heartbeat, Silence
 
@@ -40,6 +41,24 @@ def test_a_step_that_fails_leaves_no_line() -> None:
     with pytest.raises(OSError, match="no room"), step(console, "broker"):
         raise OSError("no room")
     assert written.getvalue() == ""
+
+
+def test_what_happened_meanwhile_stays_above_the_line() -> None:
+    console, written = plain_console()
+    with step(console, "warm-up") as went_on:
+        went_on("waiting")
+        went_on.report("[collect] failed")
+    first, last = written.getvalue().splitlines()
+    assert first == "[collect] failed"
+    assert last.startswith("warm-up  waiting  ")
+
+
+def test_a_message_that_only_differs_in_figures_comes_once() -> None:
+    messages = NewMessages()
+    assert messages.among(["collect failed, again in 0.5 s", "collect failed, again in 1.0 s"]) == [
+        "collect failed, again in 0.5 s"
+    ]
+    assert messages.among(["collect failed, again in 2.0 s", "collect is given up"]) == ["collect is given up"]
 
 
 def test_what_a_beat_raises_is_raised_to_its_owner() -> None:

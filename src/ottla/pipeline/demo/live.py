@@ -2,7 +2,6 @@
 where there is no terminal. Owns the screen; what is on it is made in `page.py`.
 """
 
-import re
 import time
 from collections import deque
 from collections.abc import Callable
@@ -24,7 +23,6 @@ _LINE_EVERY_S: Final = 5.0
 _SILENCE_MAX_S: Final = 8.0
 _RATE_SPAN_S: Final = 5.0
 _ALERTS_KEPT: Final = 200
-_FIGURES: Final = re.compile(r"\d+")
 
 
 class LiveDisplay:
@@ -37,7 +35,7 @@ class LiveDisplay:
         self._history: list[Figures] = []
         self._shown_at_s = 0.0
         self._alerts: deque[TimedAlert] = deque(maxlen=_ALERTS_KEPT)
-        self._messages: dict[str, str] = {}  # by what they have in common with those that only differ in figures
+        self._messages: list[str] = []
         self._screen = _Screen(console) if can_redraw(console) else None
         self._silence = Silence(time.monotonic(), most_s=_SILENCE_MAX_S)
         self._heartbeat = Heartbeat(lambda: self._beat(time.monotonic()))
@@ -55,7 +53,7 @@ class LiveDisplay:
             return
         self._screen.close()
         # The view is gone; what happened stays to be read.
-        for message in self._messages.values():
+        for message in self._messages:
             self._print_message(message)
 
     @property
@@ -64,12 +62,8 @@ class LiveDisplay:
         return time.monotonic() - self._shown_at_s >= every_s
 
     def add_message(self, message: str) -> None:
-        """What happened. Of messages that differ in figures alone, such as those of a job that is restarted again and
-        again, the first is enough: all of them are in the log of the jobs."""
-        kind = _FIGURES.sub("", message)
-        if kind in self._messages:
-            return
-        self._messages[kind] = message
+        """What happened once."""
+        self._messages.append(message)
         if self._screen is None:
             self._print_message(message)
 
@@ -89,7 +83,7 @@ class LiveDisplay:
             self._heartbeat.check()
             self._say(_line(figures, earlier))
             return
-        view = View(figures, earlier, list(self._alerts), list(self._messages.values()), self._hint(figures.alerts > 0))
+        view = View(figures, earlier, list(self._alerts), self._messages, self._hint(figures.alerts > 0))
         self._screen.draw(page(view, size_of(self._console), glyphs_of(self._console)))
 
     def _beat(self, now_s: float) -> None:

@@ -24,9 +24,10 @@ from ottla.pipeline.demo.figures import SENDING, Figures
 from ottla.pipeline.demo.job_process import JobFigures, JobProcess
 from ottla.pipeline.demo.live import LiveDisplay
 from ottla.pipeline.demo.local_broker import LocalBroker
+from ottla.pipeline.demo.messages import NewMessages
 from ottla.pipeline.demo.next_steps import watch_command
 from ottla.pipeline.demo.observing import Books, Observer
-from ottla.pipeline.demo.steps import step
+from ottla.pipeline.demo.steps import Step, step
 from ottla.pipeline.demo.summary import print_failure, print_next, print_summary, print_verdict
 from ottla.pipeline.demo.verdict import judge, write_score
 from ottla.pipeline.detection.alerts import ALERT_TOPIC
@@ -69,6 +70,7 @@ class Demo:
         self._feed = feed
         self._is_interrupted = False
         self._problems: list[str] = []
+        self._messages = NewMessages()
         self._observed_at_s = 0.0
         self._books = Books(0, 0, 0)
         self._usage: tuple[Usage | None, Usage | None] = (None, None)
@@ -132,7 +134,7 @@ class Demo:
         broker: LocalBroker,
         jobs: JobProcess,
         observer: Observer,
-        went_on: Callable[[str], None],
+        went_on: Step,
     ) -> None:
         for event in islice(events, _FIRST_EVENTS):
             sender.send(event)
@@ -144,6 +146,8 @@ class Demo:
             if had == len(figures) and self._has_caught_up(broker, jobs, observer):
                 went_on("every job has finished its first batch")
                 return
+            for message in self._messages.among(jobs.new_messages()):
+                went_on.report(message)
             went_on(f"Spark starts its Python workers; {had} of {len(figures)} jobs have finished their first batch")
             time.sleep(0.1)
 
@@ -235,7 +239,7 @@ class Demo:
             self._books = observer.books()
             for alert in observer.new_alerts():
                 display.add_alert(alert, event_time_ms=self._feed.event_time_ms)
-            for message in jobs.new_messages():
+            for message in self._messages.among(jobs.new_messages()):
                 display.add_message(message)
         if not is_last and not display.is_due:
             return None

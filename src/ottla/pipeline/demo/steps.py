@@ -4,8 +4,9 @@ Where there is no terminal, a line every five seconds instead. Both come from a 
 for something without a word is not silent on the screen.
 """
 
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -23,21 +24,32 @@ _NAME_WIDTH: Final = 8
 
 
 @contextmanager
-def step(console: Console, name: str) -> Iterator[Callable[[str], None]]:
-    """Gives a function that says what is being done; what it said last stands in the line that stays."""
+def step(console: Console, name: str) -> "Iterator[Step]":
     line = StepLine(console, name, now_s=time.monotonic())
     with Heartbeat(lambda: line.beat(time.monotonic())) as heartbeat:
-
-        def went_on(what: str) -> None:
-            heartbeat.check()
-            line.doing = what
-
         try:
-            yield went_on
+            yield Step(line, heartbeat)
         except BaseException:
             line.erase()
             raise
     line.finish(time.monotonic())
+
+
+class Step:
+    """For whoever does the work of a step: call it with what is being done. The last words stand in the line that
+    stays."""
+
+    def __init__(self, line: "StepLine", heartbeat: Heartbeat) -> None:
+        self._line = line
+        self._heartbeat = heartbeat
+
+    def __call__(self, doing: str) -> None:
+        self._heartbeat.check()
+        self._line.doing = doing
+
+    def report(self, message: str) -> None:
+        """What happened meanwhile; stays above the line."""
+        self._line.report(message)
 
 
 class StepLine:
@@ -50,8 +62,18 @@ class StepLine:
         self._began_s = now_s
         self._silence = Silence(now_s, most_s=_STILL_EVERY_S)
         self._drawn = ""
+        self._lock = threading.RLock()  # heartbeat and owner both write
 
     def beat(self, now_s: float) -> None:
+        with self._lock:
+            self._beat(now_s)
+
+    def report(self, message: str) -> None:
+        with self._lock:
+            self.erase()
+            self._console.print(message, highlight=False, soft_wrap=True, markup=False, style="yellow")
+
+    def _beat(self, now_s: float) -> None:
         words = f"{self.doing} ... {now_s - self._began_s:.0f} s".lstrip()
         if can_redraw(self._console):
             self._draw(words)
@@ -67,9 +89,10 @@ class StepLine:
         self._console.print(line, highlight=False, soft_wrap=True)
 
     def erase(self) -> None:
-        if self._drawn:
-            self._drawn = ""
-            self._console.control(Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2)))
+        with self._lock:
+            if self._drawn:
+                self._drawn = ""
+                self._console.control(Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2)))
 
     def _draw(self, words: str) -> None:
         if words == self._drawn:
