@@ -10,6 +10,7 @@ that are checked: every run has other figures.
 
 import argparse
 import fcntl
+import html
 import os
 import pty
 import re
@@ -33,6 +34,12 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 OTHER_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-ln-z]|\r")
 FONT_FACE = re.compile(r"@font-face\s*{{.*?}}\s*", re.DOTALL)
 FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
+TEXT = re.compile(
+    r'<text class="(?P<style>[^"]+)" x="(?P<x>[^"]+)" (?P<y>y="[^"]+") textLength="(?P<length>[^"]+)"'
+    r"(?P<rest>[^>]*)>(?P<words>[^<]*)</text>"
+)
+SPACE = "&#160;"
+GAPS = re.compile(f"(?:{SPACE}){{2,}}|^{SPACE}")
 ABOUT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
 
 
@@ -106,11 +113,29 @@ def frame_at(views: Iterator[list[str]], share: float) -> list[str] | None:
 
 def svg(lines: list[str], *, columns: int) -> str:
     console = Console(record=True, width=columns, file=StringIO(), force_terminal=True, color_system="truecolor")
-    for line in lines:
+    for line in [*lines, ""]:  # the last one is drawn cut off
         console.print(Text.from_ansi(line), soft_wrap=True, highlight=False)
     # rich's own has fonts from the web; a picture in a README may load nothing.
     layout = ABOUT.sub("", FONT_FACE.sub("", CONSOLE_SVG_FORMAT)).replace("Fira Code, monospace", FONTS)
-    return console.export_svg(title="make run", code_format=layout, unique_id="make-run")
+    picture = console.export_svg(title="make run", code_format=layout, unique_id="make-run")
+    return TEXT.sub(_parts, picture)
+
+
+def _parts(text: re.Match[str]) -> str:
+    """Each piece between wide gaps at its own place: fonts are not all equally wide, and some viewers drop spaces."""
+    words = text["words"]
+    width = float(text["length"]) / len(html.unescape(words))
+    found, at = [], 0
+    for gap in [*GAPS.finditer(words), None]:
+        piece = words[at : len(words) if gap is None else gap.start()]
+        if piece:
+            x = float(text["x"]) + width * len(html.unescape(words[:at]))
+            length = width * len(html.unescape(piece))
+            place = f'x="{x:g}" {text["y"]} textLength="{length:g}"'
+            found.append(f'<text class="{text["style"]}" {place}{text["rest"]}>{piece}</text>')
+        if gap is not None:
+            at = gap.end()
+    return "".join(found)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,9 @@ def alerts(count: int) -> list[TimedAlert]:
     return [
         TimedAlert(
             EVENT_TIME_MS,
-            SeenAlert(f"a{number}", "invite_fraud", f"inviter u{number} scores 0.80: " + "a long reason; " * 12),
+            SeenAlert(
+                f"a{number}", "invite_fraud", f"inviter u{number} scores 0.80: within ±20 " + "a long reason; " * 12
+            ),
         )
         for number in reversed(range(count))
     ]

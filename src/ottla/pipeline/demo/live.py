@@ -16,7 +16,7 @@ from ottla.pipeline.demo.figures import Figures, TimedAlert, clock_words, send_r
 from ottla.pipeline.demo.observing import SeenAlert
 from ottla.pipeline.demo.page import View, page
 from ottla.pipeline.screen.heartbeat import Heartbeat, Silence
-from ottla.pipeline.screen.terminal import can_redraw, glyphs_of, size_of
+from ottla.pipeline.screen.terminal import can_redraw, glyphs_of, printable, size_of
 
 _REFRESH_EVERY_S: Final = 0.25
 _LINE_EVERY_S: Final = 5.0
@@ -63,11 +63,13 @@ class LiveDisplay:
 
     def add_message(self, message: str) -> None:
         """What happened once."""
+        message = printable(self._console, message)
         self._messages.append(message)
         if self._screen is None:
             self._print_message(message)
 
     def add_alert(self, alert: SeenAlert, *, event_time_ms: int) -> None:
+        alert = alert._replace(why=printable(self._console, alert.why))
         if self._screen is None:
             self._say(f"alert  {clock_words(event_time_ms)}  {alert.why}")
         else:

@@ -88,6 +88,13 @@ def glyphs_of(console: Console) -> Glyphs:
     return UNICODE if console.encoding.startswith("utf") and locale not in _C_LOCALES else ASCII
 
 
+def printable(console: Console, text: str) -> str:
+    """As the terminal will show it, so that its length can be trusted: escapes for what it does not know, and `?` for
+    control characters, which may come from anybody's events."""
+    shown = "".join(each if each.isprintable() else "?" for each in text)
+    return shown.encode(console.encoding, "backslashreplace").decode(console.encoding)
+
+
 def _asked(name: str, environ: Mapping[str, str]) -> int | None:
     value = environ.get(name, "")
     return int(value) if value.isdecimal() and int(value) > 0 else None
