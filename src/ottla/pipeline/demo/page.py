@@ -29,6 +29,7 @@ _LABEL_WIDTH: Final = 8
 _BAR_MIN: Final = 8
 _BAR_MAX: Final = 40
 _WIDE: Final = 100
+_MIDDLING: Final = 70
 _NARROW: Final = 50
 _TITLES: Final = (
     "generated app events go through an Ottla broker into Spark, which detects fraud as they arrive",
@@ -166,7 +167,9 @@ def _joined(parts: Sequence[str], separator: str, width: int) -> str:
 def _alert(timed: TimedAlert, width: int, glyphs: Glyphs) -> Text:
     is_wide = width >= _WIDE
     clock = clock_words(timed.event_time_ms, has_year=is_wide)
-    clock = clock.rpartition(" ")[2] if width < _NARROW else clock
+    if width < _MIDDLING:
+        weekday, *_, time = clock.split()
+        clock = f"{weekday} {time}" if width >= _NARROW else time
     prefix = f"  {clock}  "
     detector = f"{timed.alert.detector:<18}" if is_wide else ""
     return Text.assemble(
