@@ -56,8 +56,10 @@ class LiveDisplay:
         for message in self._messages:
             self._print_message(message)
 
-    @property
-    def is_due(self) -> bool:
+    def is_due(self, doing: str) -> bool:
+        """Often enough for the eye, or for a log; at once when something else is being done."""
+        if not self._history or self._history[-1].doing != doing:
+            return True
         every_s = _REFRESH_EVERY_S if self._screen is not None else _LINE_EVERY_S
         return time.monotonic() - self._shown_at_s >= every_s
 

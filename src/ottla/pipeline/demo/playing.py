@@ -241,7 +241,7 @@ class Demo:
                 display.add_alert(alert, event_time_ms=self._feed.event_time_ms)
             for message in self._messages.among(jobs.new_messages()):
                 display.add_message(message)
-        if not is_last and not display.is_due:
+        if not is_last and not display.is_due(doing):
             return None
         figures = Figures(
             at_s=now_s,
