@@ -44,8 +44,8 @@ $(STAMP): pyproject.toml hatch_build.py $(wildcard src/ottla/records/_kernel*.[c
 		echo "without the C kernel, for want of a C compiler or of Python.h: slower, else the same" >&2; \
 	printf '%s' '$(CURDIR)' > "$(STAMP)"
 
-run: $(STAMP) ## the whole pipeline on generated traffic, live, and its proof; FOREVER=1 goes on until Ctrl-C
-	@$(BIN)/python -m ottla.pipeline.demo $(if $(FOREVER),--forever)
+run: $(STAMP) ## the whole pipeline on generated traffic, live, and its proof; SECONDS=20 is short, FOREVER=1 goes on until Ctrl-C
+	@$(BIN)/python -m ottla.pipeline.demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(FOREVER),--forever)
 
 test: $(STAMP) ## the whole test suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -113,9 +113,9 @@ class JobProcess:
 
     def _stage(self) -> str:
         if not self._metrics_file.exists():
-            return "loading the jobs and making the tables"
+            return "loading the jobs, creating tables"
         if not self.spark_log.exists():
-            return "looking for a Java"
+            return "looking for Java"
         return "starting Spark" if all(each.state == "starting" for each in self.figures()) else "starting the queries"
 
 

@@ -174,7 +174,7 @@ class Runner:
         except OSError as error:
             if self._metrics_problem != str(error):
                 self._metrics_problem = str(error)
-                self._tell(f"figures can't be written, the jobs go on: {error}")
+                self._tell(f"metrics can't be written, the jobs go on: {error}")
 
     def _query(
         self,
@@ -249,18 +249,18 @@ class Runner:
         )
         if made_anew:
             self._tell(
-                f"{job.name}: deleted and made anew, now read from the beginning: {', '.join(made_anew)}; "
-                "what they held before and was not read is gone"
+                f"{job.name}: deleted and created again, now read from the beginning: {', '.join(made_anew)}; "
+                "records of before that were not read are lost"
             )
         if gone:
-            self._tell(f"{job.name}: deleted, and what was not read is gone with them: {', '.join(gone)}")
+            self._tell(f"{job.name}: deleted, records that were not read are lost: {', '.join(gone)}")
 
     def _warn_of_missing(self, admin: Admin, jobs: Sequence[Job]) -> None:
         there = set(admin.list_topics())
         missing = sorted({topic for job in jobs for topic in job.topics} - there)
         if missing:
-            what = "counted as empty" if self._plan.trigger_ms is None else "read as soon as they are there"
-            self._tell(f"topics that do not exist, {what}: {', '.join(missing)}")
+            what = "counted as empty" if self._plan.trigger_ms is None else "read as soon as they are created"
+            self._tell(f"these topics do not exist, they are {what}: {', '.join(missing)}")
 
     def _ask_lag(self, queries: Sequence[JobQuery], admin: Admin, now_s: float) -> None:
         self._lag_asked_at_s = now_s
