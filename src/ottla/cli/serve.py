@@ -74,11 +74,11 @@ def run(config: BrokerConfig, ready_file: str | None) -> int:
             raise click.ClickException(str(error)) from error
         _calm_garbage_collector()
         address = broker.address
-        if ready_file is not None:
-            _write_whole(Path(ready_file), address)
         print(f"ottla: broker {broker.broker_id} of cluster {broker.cluster_id} listens on {address}", flush=True)
         if broker.metrics_address is not None:
             print(f"ottla: metrics on http://{broker.metrics_address}/metrics", flush=True)
+        if ready_file is not None:  # last: whoever waits for it finds everything said
+            _write_whole(Path(ready_file), address)
         fatal = asyncio.ensure_future(broker.failed.wait())
         stop = asyncio.ensure_future(stopping.wait())
         await asyncio.wait((fatal, stop), return_when=asyncio.FIRST_COMPLETED)
