@@ -66,6 +66,13 @@ def test_shell_is_marked_as_shell(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_shell_block_has_comments(page: Path) -> None:
+    # zsh takes them for arguments when they are typed or pasted: `make run # live` asks for a target `#`.
+    shell = [block for block in blocks(page.read_text(encoding="utf-8")) if block.language == "sh"]
+    assert [block.line for block in shell if re.search(r"(^|\s)# ", block.text)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_no_page_installs_a_release_that_does_not_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert re.findall(r"pip install[^`\n]*['\" ]ottla(?:\[[^\]]*\])?(?=['\"`\s])", text) == []

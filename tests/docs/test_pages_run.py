@@ -60,14 +60,6 @@ def test_readme_prints_what_it_shows_on_other_ports(folder: Path, tmp_path: Path
     _run_on_other_ports("README.md", folder, tmp_path)
 
 
-@pytest.mark.parametrize("page", [*WHOLE_PAGES, *CLIENT_PAGES])
-def test_no_shell_block_has_comments(page: str) -> None:
-    # zsh takes them for arguments when they are typed or pasted: `make run # live` asks for a target `#`.
-    assert [
-        line for block in _blocks_of(page) if block.language == "sh" for line in block.text.splitlines() if "# " in line
-    ] == []
-
-
 def test_every_block_that_is_not_run_is_still_in_a_page() -> None:
     there = {block.text for page in [*WHOLE_PAGES, *CLIENT_PAGES] for block in _blocks_of(page)}
     assert set(NOT_RUN) <= there

@@ -71,7 +71,7 @@ def _duration_ms(context: click.Context, parameter: click.Parameter, value: str 
 )
 @store_options
 @click.option("--jobs", metavar="JOB,…", help="Run only these jobs. Default: all.")
-@click.option("--once", is_flag=True, help="Process what is on the topics now, then end.")
+@click.option("--once", is_flag=True, help="Process what is on the topics now, then exit.")
 @click.option("--trigger", "trigger_ms", callback=_duration_ms, metavar="2s", help="Start a batch at this interval.")
 @click.option("--master", metavar="URL", help="Spark's master; by default all cores of this machine.")
 @click.option("--connector", type=click.Choice(CONNECTORS), default="ottla", show_default=True, help="Spark's source.")
@@ -99,9 +99,9 @@ def run(
     checkpoint: Path | None,
     metrics_json: Path | None,
 ) -> int:
-    """Run the Spark jobs on an app's topics: store events, keep ledger and tasks, detect fraud, find users' regions."""
+    """Run jobs on the app's topics: store events, keep ledger and tasks, detect fraud, find users' regions."""
     if once and trigger_ms is not None:
-        raise click.UsageError("--once processes what is there and ends; --trigger is for a run that goes on")
+        raise click.UsageError("--once processes what is there and exits; --trigger is for a run that goes on")
     choice = store_choice(store, store_path, cassandra)
     folder = checkpoint_folder(choice, checkpoint)
     with extras_installed():
@@ -152,7 +152,7 @@ def run(
         say(progress.summary(time.monotonic() - began))
     if not is_well:
         raise click.ClickException(
-            f"not everything was processed; the next run continues from there. Spark's log: {folder}/spark.log"
+            f"not all events were processed; the next run continues from there. Spark's log: {folder}/spark.log"
         )
     return _INTERRUPTED if signal.SIGINT in asked else 0
 
