@@ -25,9 +25,7 @@ _DEFAULT_LISTEN = "127.0.0.1:9092"
 @click.option(
     "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key, over the file; may be repeated."
 )
-@click.option(
-    "--ready-file", type=click.Path(dir_okay=False), help="Write host:port to this file when clients can connect."
-)
+@click.option("--ready-file", type=click.Path(dir_okay=False), help="Has host:port while clients can connect.")
 @click.option("--metrics-listen", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz over HTTP.")
 @click.option("--log-format", type=click.Choice(["human", "json"]), help="Format of the log on standard error.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS, case_sensitive=False), help="Log this level and above.")
