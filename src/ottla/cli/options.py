@@ -43,7 +43,7 @@ def bootstrap_option(command: CommandT) -> CommandT:
         show_default=True,
         show_envvar=True,
         callback=_checked_bootstrap,
-        help="Any broker of the cluster.",
+        help="Brokers to connect to first.",
     )(command)
 
 

@@ -34,7 +34,7 @@ def store_options(command: CommandT) -> CommandT:
     """`--store`, `--store-path` and `--cassandra`; `store_choice` makes one value of them."""
     for option in (
         click.option(
-            "--cassandra", "cassandra", metavar="HOST:PORT/KEYSPACE", help="Where the tables are, in Cassandra."
+            "--cassandra", "cassandra", metavar="HOST:PORT/KEYSPACE", help="Address of the tables in Cassandra."
         ),
         click.option(
             "--store-path",
@@ -58,7 +58,11 @@ def store_options(command: CommandT) -> CommandT:
 def settings_option(command: CommandT) -> CommandT:
     """`--config`, given to the command as `config`."""
     return click.option(
-        "--config", "config", type=click.Path(path_type=Path), metavar="FILE", help="The pipeline's settings, TOML."
+        "--config",
+        "config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Settings of the pipeline, a TOML file.",
     )(command)
 
 
@@ -69,7 +73,7 @@ def store_choice(store: str, store_path: Path | None, cassandra: str | None) -> 
     if store == EMBEDDED and cassandra is not None:
         raise click.UsageError("--cassandra goes with --store cassandra")
     if store == CASSANDRA and cassandra is None:
-        raise click.UsageError("a store in Cassandra needs its place: --cassandra HOST:PORT/KEYSPACE")
+        raise click.UsageError("a store in Cassandra needs an address: --cassandra HOST:PORT/KEYSPACE")
     if store == CASSANDRA and store_path is not None:
         raise click.UsageError("--store-path goes with --store embedded")
     return StoreChoice(store, store_path, cassandra)
@@ -86,7 +90,7 @@ def opened_store(choice: StoreChoice, *, may_be_new: bool = False) -> Iterator["
             store = open_store(choice.kind, path=choice.path, cassandra=choice.cassandra)
         try:
             if not may_be_new and not store.tables():
-                raise click.ClickException(f"{choice.place} holds no tables; `ottla pipeline init-store` makes them")
+                raise click.ClickException(f"{choice.place} holds no tables; `ottla pipeline init-store` creates them")
             yield store
         finally:
             store.close()

@@ -62,12 +62,17 @@ def _duration_ms(context: click.Context, parameter: click.Parameter, value: str 
 
 @click.command("run")
 @click.option(
-    "--bootstrap", "-b", required=True, callback=checked_bootstrap, metavar="HOST:PORT,…", help="The cluster."
+    "--bootstrap",
+    "-b",
+    required=True,
+    callback=checked_bootstrap,
+    metavar="HOST:PORT,…",
+    help="Brokers to connect to first.",
 )
 @store_options
-@click.option("--jobs", metavar="JOB,…", help="Which of them; all by default.")
+@click.option("--jobs", metavar="JOB,…", help="Run only these jobs. Default: all.")
 @click.option("--once", is_flag=True, help="Process what is on the topics now, then exit.")
-@click.option("--trigger", "trigger_ms", callback=_duration_ms, metavar="2s", help="A batch every so often.")
+@click.option("--trigger", "trigger_ms", callback=_duration_ms, metavar="2s", help="Start a batch at this interval.")
 @click.option("--master", metavar="URL", help="Spark's master; by default all cores of this machine.")
 @click.option("--connector", type=click.Choice(CONNECTORS), default="ottla", show_default=True, help="Spark's source.")
 @settings_option
@@ -75,9 +80,11 @@ def _duration_ms(context: click.Context, parameter: click.Parameter, value: str 
     "--checkpoint",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="How far the jobs are, and Spark's log; by default in the folder of an embedded store.",
+    help="Folder of the offsets and of Spark's log. Default: in the folder of an embedded store.",
 )
-@click.option("--metrics-json", type=click.Path(path_type=Path, dir_okay=False), help="Keep figures in this file.")
+@click.option(
+    "--metrics-json", type=click.Path(path_type=Path, dir_okay=False), help="Write metrics of the jobs to this file."
+)
 def run(
     bootstrap: str,
     store: str,

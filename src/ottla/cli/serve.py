@@ -18,15 +18,19 @@ _DEFAULT_LISTEN = "127.0.0.1:9092"
 
 
 @click.command("serve")
-@click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A server.properties file.")
-@click.option("--data-dir", help="Where the data lives (log.dirs).")
-@click.option("--listen", help=f"HOST:PORT; port 0 picks a free one. Default {_DEFAULT_LISTEN}.")
-@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set one key; may be repeated.")
+@click.option(
+    "--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="Read a server.properties file."
+)
+@click.option("--data-dir", help="The folder of the log (log.dirs).")
+@click.option("--listen", help=f"Listen on HOST:PORT; port 0 picks a free one. Default {_DEFAULT_LISTEN}.")
+@click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key, over the file; may be repeated."
+)
 @click.option("--ready-file", type=click.Path(dir_okay=False), help="Has host:port while clients can connect.")
-@click.option("--metrics-listen", metavar="HOST:PORT", help="Answer /metrics, /healthz and /readyz there over HTTP.")
-@click.option("--log-format", type=click.Choice(["human", "json"]), help="The form of the log on standard error.")
-@click.option("--log-level", type=click.Choice(LOG_LEVELS, case_sensitive=False), help="The least level to log.")
-@click.option("-v", "--verbose", is_flag=True, help="Log more: as --log-level DEBUG.")
+@click.option("--metrics-listen", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz over HTTP.")
+@click.option("--log-format", type=click.Choice(["human", "json"]), help="Format of the log on standard error.")
+@click.option("--log-level", type=click.Choice(LOG_LEVELS, case_sensitive=False), help="Log this level and above.")
+@click.option("-v", "--verbose", is_flag=True, help="The same as --log-level DEBUG.")
 def serve(
     config_file: str | None,
     data_dir: str | None,
@@ -38,7 +42,7 @@ def serve(
     log_level: str | None,
     verbose: bool,
 ) -> int:
-    """Run a broker on embedded coordination, with nothing else to install."""
+    """Run a broker until Ctrl-C or SIGTERM. It needs no ZooKeeper and no other process."""
     ready = None if ready_file is None else ReadyFile(ready_file)
     if ready is not None:
         ready.clear()
@@ -84,11 +88,11 @@ def run(config: BrokerConfig, ready: ReadyFile | None) -> int:
             raise click.ClickException(str(error)) from error
         _calm_garbage_collector()
         address = broker.address
-        if ready is not None:
-            ready.write(address)
         print(f"ottla: broker {broker.broker_id} of cluster {broker.cluster_id} listens on {address}", flush=True)
         if broker.metrics_address is not None:
             print(f"ottla: metrics on http://{broker.metrics_address}/metrics", flush=True)
+        if ready is not None:  # last: whoever waits for it finds everything said
+            ready.write(address)
         fatal = asyncio.ensure_future(broker.failed.wait())
         stop = asyncio.ensure_future(stopping.wait())
         await asyncio.wait((fatal, stop), return_when=asyncio.FIRST_COMPLETED)
