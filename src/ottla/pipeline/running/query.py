@@ -20,6 +20,7 @@ from ottla.pipeline.running.group_offsets import GroupOffsets
 from ottla.pipeline.running.progress import JobProgress
 from ottla.pipeline.stores.port import Batch, Store, StoreError
 from ottla.pipeline.tables import PIPELINE_METRIC
+from ottla.spark.java_text import java_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -130,7 +131,7 @@ class JobQuery:
         options = {**self._source.options, "startingOffsets": self._checkpoint.starting_offsets}
         stream = self._spark.readStream.format(self._source.connector).options(**options).load()
         writer = stream.writeStream.queryName(self.job.name).foreachBatch(self._run_batch)
-        writer = writer.option("checkpointLocation", self._checkpoint.spark_folder.as_uri())
+        writer = writer.option("checkpointLocation", java_path(self._checkpoint.spark_folder))
         if self._source.trigger_ms is None:
             writer = writer.trigger(availableNow=True)
         else:
