@@ -103,7 +103,7 @@ def run(
         from ottla.pipeline.jobs.known import JOBS
         from ottla.pipeline.running.checkpoints import CheckpointRefused
         from ottla.pipeline.running.live import LiveLine
-        from ottla.pipeline.running.query import SparkEnded
+        from ottla.pipeline.running.query import FAILED, SparkEnded
         from ottla.pipeline.running.runner import Runner, RunPlan
         from ottla.pipeline.stores.opening import open_store
         from ottla.pipeline.stores.port import StoreError
@@ -144,8 +144,9 @@ def run(
     for progress in runner.progress:
         say(progress.summary(time.monotonic() - began))
     if not is_well:
+        why = next(f"{each.job} was given up: {each.last_failure}" for each in runner.progress if each.state == FAILED)
         raise click.ClickException(
-            f"not all is worked off; the next run goes on from there. Spark's log: {folder}/spark.log"
+            f"{why}. Not all is worked off; the next run goes on from there. Spark's log: {folder}/spark.log"
         )
     return _INTERRUPTED if signal.SIGINT in asked else 0
 
