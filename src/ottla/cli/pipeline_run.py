@@ -102,6 +102,7 @@ def run(
         from ottla.pipeline.detection.thresholds import ThresholdError
         from ottla.pipeline.jobs.known import JOBS
         from ottla.pipeline.running.checkpoints import CheckpointRefused
+        from ottla.pipeline.running.failures import describe_failure
         from ottla.pipeline.running.live import LiveLine
         from ottla.pipeline.running.query import FAILED, SparkEnded
         from ottla.pipeline.running.runner import Runner, RunPlan
@@ -138,9 +139,10 @@ def run(
             ThresholdError,
             AddressTableError,
             SparkEnded,
-            OSError,
         ) as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:
+            raise click.ClickException(describe_failure(error)) from error
     for progress in runner.progress:
         say(progress.summary(time.monotonic() - began))
     if not is_well:

@@ -5,6 +5,7 @@ not be there.
 """
 
 import errno
+import os
 import re
 from typing import Final
 
@@ -29,6 +30,8 @@ def describe_failure(error: BaseException) -> str:
     """In words, on one line."""
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return f"no space left on the disk{f' of {error.filename}' if error.filename else ''}; make room"
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
     text = str(error)
     if not _is_from_spark(error):
         return _shortened(f"{text or type(error).__name__}")
