@@ -35,10 +35,25 @@ def test_what_was_raised_is_told_without_its_way() -> None:
             "26/11/16 20:06:18.000 ERROR SparkSubmit: no such class\n",
             "no such class",
         ),
+        (
+            "26/11/16 20:06:17.586 WARN Client: no answer\njava.io.IOException: Connection refused\n\tat x\n"
+            "26/11/16 20:07:18.000 ERROR Backend: All masters are unresponsive! Giving up.\n",
+            "All masters are unresponsive! Giving up.",
+        ),
+        (
+            "26/11/16 20:06:17.586 ERROR SparkContext: Error initializing SparkContext.\n"
+            "java.net.BindException: Cannot assign requested address\n\tat x\n",
+            "BindException: Cannot assign requested address",
+        ),
+        (
+            "Error: A JNI error has occurred, please check your installation and try again\n"
+            'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space\n',
+            "OutOfMemoryError: Java heap space",
+        ),
         ("env: 'bash': No such file or directory\n", "env: 'bash': No such file or directory"),
         (
             'Exception in thread "main" java.lang.IllegalArgumentException: pyspark does not support this\n\tat x\n',
-            'Exception in thread "main" IllegalArgumentException: pyspark does not support this',
+            "IllegalArgumentException: pyspark does not support this",
         ),
     ],
 )

@@ -104,7 +104,7 @@ def run(
         from ottla.pipeline.running.checkpoints import CheckpointRefused
         from ottla.pipeline.running.failures import describe_failure
         from ottla.pipeline.running.live import LiveLine
-        from ottla.pipeline.running.query import FAILED, SparkEnded
+        from ottla.pipeline.running.query import DONE, FAILED, SparkEnded
         from ottla.pipeline.running.runner import Runner, RunPlan
         from ottla.pipeline.stores.opening import open_store
         from ottla.pipeline.stores.port import StoreError
@@ -144,7 +144,8 @@ def run(
         except OSError as error:
             raise click.ClickException(describe_failure(error)) from error
     for progress in runner.progress:
-        say(progress.summary(time.monotonic() - began))
+        if progress.batches or progress.state == DONE:
+            say(progress.summary(time.monotonic() - began))
     if not is_well:
         why = next(f"{each.job} was given up: {each.last_failure}" for each in runner.progress if each.state == FAILED)
         raise click.ClickException(

@@ -12,7 +12,6 @@ from urllib.parse import unquote, urlsplit
 
 import pyspark
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -106,9 +105,7 @@ def spark_session(
     for name, value in (chosen | given).items():
         conf.set(name, value)
     with applied(_environment(master, folder)):
-        session = _start(conf, log_path)
-    register(session)
-    return session
+        return _start(conf, log_path)
 
 
 def _take_running(jars: Sequence[str], settings: Mapping[str, str]) -> SparkSession:
@@ -188,26 +185,24 @@ def _environment(master: str, folder: Path) -> Mapping[str, str]:
 
 
 def _start(conf: SparkConf, log_path: Path) -> SparkSession:
-    master = conf.get("spark.master")
-    if SparkContext._gateway is None:
-        # The launcher, Java and Python workers write to the terminal past any logger; into the log with them.
-        with open(log_path, "ab") as log:
-            before = log.tell()
-            try:
+    # The launcher, Java and Python workers write to the terminal past any logger; into the log with them.
+    with open(log_path, "ab") as log:
+        log_start = log.tell()
+        try:
+            gateway = SparkContext._gateway
+            if gateway is None:
                 gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
-            except (PySparkRuntimeError, OSError) as problem:
-                why = first_complaint(_read_from(log_path, before)) or first_cause(str(problem))
-                raise SparkNotStarted(f"Spark's Java process did not start: {why}; its log: {log_path}") from problem
-    else:
-        gateway = SparkContext._gateway
-    try:
-        context = SparkContext(gateway=gateway, conf=conf)
-    except Exception as problem:
-        raise SparkNotStarted(
-            f"Spark doesn't start at {master}: {first_cause(str(problem))}; its log: {log_path}"
-        ) from problem
-    _keep_quiet(context)
-    return SparkSession(context)
+            context = SparkContext(gateway=gateway, conf=conf)
+            _keep_quiet(context)
+            session = SparkSession(context)
+            register(session)
+        # A master that doesn't answer is seen in whatever Spark happens to be doing when it gives up.
+        except Exception as problem:
+            why = first_complaint(_read_from(log_path, log_start)) or first_cause(str(problem))
+            raise SparkNotStarted(
+                f"Spark doesn't start at {conf.get('spark.master')}: {why}; its log: {log_path}"
+            ) from problem
+    return session
 
 
 def _read_from(path: Path, position: int) -> str:

@@ -6,9 +6,12 @@ from typing import Final
 # Said at any start, or of it as a whole.
 _NOT_THE_CAUSE: Final = re.compile(
     r"$|NOTE: Picked up|Picked up |WARNING: |OpenJDK 64-Bit|Using Spark's default|Setting default log level|\s+at "
-    r"|Error: (Could not create the Java|A fatal exception)|\[.*(warning|info)\]|Error occurred during initialization"
+    r"|Error: (Could not create the Java|A fatal exception|A JNI error)|\[.*(warning|info)\]"
+    r"|Error occurred during initialization|Error initializing SparkContext"
 )
-_LOG_HEAD: Final = re.compile(r"^\d\d/\d\d/\d\d [\d:.]+ (WARN|INFO|ERROR) [\w.$]+: ")
+_LOG_HEAD: Final = re.compile(r"^\d\d/\d\d/\d\d [\d:.]+ ([A-Z]+) [\w.$]+: ")
+_LOUD: Final = ("ERROR", "FATAL")
+_THREAD: Final = re.compile(r"^Exception in thread \"[^\"]*\" ")
 _PACKAGE: Final = re.compile(r"\b(?:[a-z][a-z0-9_]*\.)+(?=[A-Z]\w*(?:Exception|Error)\b)")
 _RAISED: Final = re.compile(r"^(?:: |Caused by: |Exception in thread \"[^\"]*\" )((?:[\w$]+\.)*[\w$]+: .+)$", re.M)
 _LONGEST: Final = 400
@@ -22,11 +25,14 @@ def first_cause(text: str) -> str:
 
 def first_complaint(log: str) -> str | None:
     """The first line of a log that says what is wrong; None if no line does."""
+    is_loud = True  # until a logger speaks; its further lines are as loud as its first
     for line in log.splitlines():
+        head = _LOG_HEAD.match(line)
+        if head is not None:
+            is_loud = head[1] in _LOUD
         said = _LOG_HEAD.sub("", line)
-        found = _LOG_HEAD.match(line)
-        if (found is None or found[1] == "ERROR") and not _NOT_THE_CAUSE.match(said):
-            return _shortened(said)
+        if is_loud and not _NOT_THE_CAUSE.match(said):
+            return _shortened(_THREAD.sub("", said))
     return None
 
 
