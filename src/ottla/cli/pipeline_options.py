@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import click
 
 from ottla.core.config.definition import ConfigError
+from ottla.spark.foreign_spark import set_aside_foreign_spark
 
 if TYPE_CHECKING:
     from ottla.pipeline.settings import Settings
@@ -107,6 +108,7 @@ def loaded_settings(path: Path | None) -> "Settings":
 @contextmanager
 def extras_installed() -> Iterator[None]:
     """For imports: names the extra that is missing."""
+    set_aside_foreign_spark()
     try:
         yield
     except ModuleNotFoundError as error:

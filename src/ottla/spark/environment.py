@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ottla.spark.foreign_spark import holds_spark
+
 LOOPBACK: Final = "127.0.0.1"
-# The gateway of a process that `spark-submit` has started: then all of this is settled already.
-GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
 
 _OTHERS: Final = ("SPARK_", "PYSPARK_", "_PYSPARK_", "HADOOP_", "YARN_", "HIVE_")
 # It wins over every option that we give Java, its memory among them.
@@ -41,7 +41,7 @@ def local_environment(
     ignored = {name for name in given if name.startswith(_OTHERS) or name == _JAVA_OVERRIDE}
     variables = {name: value for name, value in given.items() if name not in ignored}
     kept = [each for each in given.get("PYTHONPATH", "").split(os.pathsep) if each]
-    ours = [each for each in kept if not _holds_pyspark(Path(each), other_than=spark_home)]
+    ours = [each for each in kept if not _is_foreign(Path(each), spark_home=spark_home)]
     if ours != kept:
         ignored.add("PYTHONPATH")
         variables["PYTHONPATH"] = os.pathsep.join(ours)
@@ -132,8 +132,6 @@ def _is_installed(locale: str) -> bool:
     return True
 
 
-def _holds_pyspark(folder: Path, *, other_than: Path) -> bool:
-    if folder.suffix == ".zip":
-        return folder.name.startswith(("pyspark", "py4j"))
-    found = folder / "pyspark"
-    return os.path.isfile(found / "__init__.py") and not os.path.samefile(found, other_than)
+def _is_foreign(entry: Path, *, spark_home: Path) -> bool:
+    own = entry / spark_home.name
+    return holds_spark(entry) and not (own.exists() and own.samefile(spark_home))

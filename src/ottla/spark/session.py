@@ -15,7 +15,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from ottla.spark.environment import GATEWAY, LOOPBACK, applied, cluster_environment, local_environment
+from ottla.spark.environment import LOOPBACK, applied, cluster_environment, local_environment
+from ottla.spark.foreign_spark import GATEWAY
 from ottla.spark.java import find_java_home, without_wrong_options
 from ottla.spark.java_text import option_string
 from ottla.spark.session_folder import make_session_folder, plain_name
@@ -159,7 +160,7 @@ def _conf_dir(folder: Path) -> Path:
 
 def _environment(master: str, folder: Path) -> Mapping[str, str]:
     """For Spark's launcher and workers, which take much from the environment alone."""
-    if GATEWAY in os.environ:
+    if GATEWAY in os.environ:  # all of it is settled already
         return os.environ
     java_home = find_java_home()
     spark_home = Path(pyspark.__file__).parent

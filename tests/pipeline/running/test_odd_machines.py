@@ -56,13 +56,17 @@ def environment(**given: str) -> dict[str, str]:
 def test_a_folder_of_any_name_and_a_hostile_environment_change_nothing(pipeline: Pipeline, tmp_path: Path) -> None:
     session_folders = tmp_path / "tmp"
     session_folders.mkdir()
+    foreign = tmp_path / "foreign"
+    for name in ("pyspark", "py4j"):
+        (foreign / name).mkdir(parents=True)
+        (foreign / name / "__init__.py").write_text("raise RuntimeError('of another Spark')\n")
     around = sorted(each.name for each in tmp_path.iterdir())
     arguments = ("--jobs", "collect", "--config", str(pipeline.folder / "pipeline.toml"), "--once")
     driver = DriverProcess(
         pipeline.bootstrap,
         pipeline.folder,
         *arguments,
-        environment=environment(**HOSTILE, TMPDIR=str(session_folders)),
+        environment=environment(**HOSTILE, TMPDIR=str(session_folders), PYTHONPATH=str(foreign)),
     )
     try:
         assert driver.wait() == 0, driver.log
@@ -73,7 +77,8 @@ def test_a_folder_of_any_name_and_a_hostile_environment_change_nothing(pipeline:
     assert sorted(each.name for each in tmp_path.iterdir()) == around
     assert list(session_folders.iterdir()) == []
     (told,) = (line for line in _spark_log(pipeline).splitlines() if "are ignored" in line)
-    assert all(name in told for name in HOSTILE if name not in ("JAVA_HOME", "PYTHONSTARTUP", "PYTHONHASHSEED")), told
+    harmless = ("JAVA_HOME", "PYTHONSTARTUP", "PYTHONHASHSEED")
+    assert all(name in told for name in ("PYTHONPATH", *HOSTILE) if name not in harmless), told
 
 
 def test_a_disk_for_temporary_files_that_runs_no_programs_is_no_hindrance(
