@@ -1,6 +1,7 @@
 """Where a session's own files lie: a plain name, on a disk that programs run from, and gone with the process."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,17 +61,26 @@ def test_it_goes_with_the_process_that_made_it_and_not_with_a_fork(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_usual_disk_runs_programs_and_one_mounted_noexec_does_not() -> None:
+def test_a_usual_disk_runs_programs() -> None:
     assert runs_programs(Path(sys.prefix))
-    noexec = _noexec_mount()
-    if noexec is None:
-        pytest.skip("no disk of this machine is mounted noexec and can be written to")
-    assert not runs_programs(noexec)
 
 
-def _noexec_mount() -> Path | None:
-    for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines():
-        _, where, _, options, *_ = line.split()
-        if "noexec" in options.split(",") and is_writable(Path(where)):
-            return Path(where)
-    return None
+@pytest.mark.process
+def test_a_disk_that_is_mounted_noexec_is_left_for_the_next(tmp_path: Path) -> None:
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("mounting a disk needs root and unshare")
+    for name in ("noexec", "usual"):
+        (tmp_path / name).mkdir()
+    program = (
+        "from pathlib import Path; from ottla.spark.session_folder import best_parent;"
+        "print(best_parent([Path('noexec'), Path('usual')]).name, best_parent([Path('noexec')]).name)"
+    )
+    script = 'mount -t tmpfs -o noexec tmpfs noexec && exec "$@"'
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["usual", "noexec"], done.stderr
