@@ -9,6 +9,7 @@ import click
 
 from ottla.core.config.definition import ConfigError
 from ottla.core.extras import ExtraMissing, needs_extra
+from ottla.spark.foreign_spark import set_aside_foreign_spark
 
 if TYPE_CHECKING:
     from ottla.pipeline.settings import Settings
@@ -110,6 +111,7 @@ def loaded_settings(path: Path | None) -> "Settings":
 @contextmanager
 def extras_installed() -> Iterator[None]:
     """For imports: names the extra that is missing."""
+    set_aside_foreign_spark()
     try:
         with needs_extra("this command", "pipeline"):
             yield

@@ -109,8 +109,9 @@ def run(
         from ottla.pipeline.detection.thresholds import ThresholdError
         from ottla.pipeline.jobs.known import JOBS
         from ottla.pipeline.running.checkpoints import CheckpointRefused
+        from ottla.pipeline.running.failures import describe_failure
         from ottla.pipeline.running.live import LiveLine
-        from ottla.pipeline.running.query import SparkEnded
+        from ottla.pipeline.running.query import DONE, FAILED, SparkEnded
         from ottla.pipeline.running.runner import Runner, RunPlan
         from ottla.pipeline.stores.opening import open_store
         from ottla.pipeline.stores.port import StoreError
@@ -145,14 +146,17 @@ def run(
             ThresholdError,
             AddressTableError,
             SparkEnded,
-            OSError,
         ) as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:
+            raise click.ClickException(describe_failure(error)) from error
     for progress in runner.progress:
-        say(progress.summary(time.monotonic() - began))
+        if progress.batches or progress.state == DONE:
+            say(progress.summary(time.monotonic() - began))
     if not is_well:
+        why = next(f"{each.job} was given up: {each.last_failure}" for each in runner.progress if each.state == FAILED)
         raise click.ClickException(
-            f"not all events were processed; the next run continues from there. Spark's log: {folder}/spark.log"
+            f"{why}. Not all events were processed; the next run continues from there. Spark's log: {folder}/spark.log"
         )
     return _INTERRUPTED if signal.SIGINT in asked else 0
 

@@ -4,6 +4,7 @@ cheats, every job on it in Spark, live figures, and at the end the proof. Exit c
 """
 
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ from ottla.pipeline.demo.run_folder import claimed, new_run_folder, remove_earli
 from ottla.pipeline.screen.terminal import open_closed_descriptors, open_console
 
 _PARENT: Final = Path("data")
+_ROOM_BYTES: Final = 64 * 1024 * 1024
 _INTERRUPTED: Final = 130
 
 
@@ -43,27 +45,38 @@ _INTERRUPTED: Final = 130
     show_default=True,
     help=f"How long to send {DAYS} days of traffic. Start and end come on top of it.",
 )
-@click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="Default: a new folder data/run-….")
+@click.option("--run-dir", type=click.Path(path_type=Path), help="Default: a new folder data/run-….")
 def main(forever: bool, seed: int, accounts: int | None, seconds: float, run_dir: Path | None) -> int:
     """Run the whole pipeline on generated traffic, and prove what it did."""
     with extras_installed():
         from ottla.pipeline.demo.playing import Demo
+        from ottla.pipeline.running.failures import describe_failure
         from ottla.pipeline.stores.port import StoreError
     console = open_console()
-    if run_dir is None:
-        run_dir = new_run_folder(_PARENT)
-        for removed in remove_earlier(_PARENT, new=run_dir):
-            console.print(f"removed  {removed}, of an earlier run", highlight=False, markup=False, soft_wrap=True)
-    console.print(Text.assemble(("folder   ", "cyan"), str(run_dir)), highlight=False, soft_wrap=True)
     try:
+        if run_dir is None:
+            run_dir = new_run_folder(_PARENT)
+            for removed in remove_earlier(_PARENT, new=run_dir):
+                console.print(f"removed  {removed}, of an earlier run", highlight=False, markup=False, soft_wrap=True)
         with claimed(run_dir):
+            check_room(run_dir)
+            console.print(Text.assemble(("folder   ", "cyan"), str(run_dir)), highlight=False, soft_wrap=True)
             feed = Feed(seed=seed, accounts=accounts or accounts_for(seconds), seconds=seconds, is_forever=forever)
             return Demo(console, run_dir, feed).run()
     except (StartFailed, ClientError, StoreError, OSError) as error:
+        words = describe_failure(error) if isinstance(error, OSError) else str(error)
         failure = open_console(stderr=True)
         failure.print("FAILED  ", end="", style="bold red")
-        failure.print(str(error), highlight=False, markup=False, soft_wrap=True)
+        failure.print(words, highlight=False, markup=False, soft_wrap=True)
         return 1
+
+
+def check_room(folder: Path) -> None:
+    """Said before anything is started: each process would fail at its own first write, and in its own words."""
+    free = shutil.disk_usage(folder).free
+    if free < _ROOM_BYTES:
+        mib = 1024 * 1024
+        raise StartFailed(f"{folder}: {free // mib} MiB are free on its disk, and a run needs {_ROOM_BYTES // mib} MiB")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ _SPARK_TAIL_LINES: Final = 8
 _JOBS_TAIL_LINES: Final = 8
 # Libraries print whole tracebacks when Spark goes; in the file they stay.
 _TRACEBACK: Final = re.compile(r"\s|-{4}|Traceback |Exception occurred|[\w.]+(Error|Exception)\b")
+_ERROR: Final = "Error: "  # of a command that failed, its last line
 # Told with every run on the key that the demo means to have.
 _EXPECTED: Final = "hashed with the key for development"
 
@@ -98,7 +99,10 @@ class JobProcess:
         return (line for line in new if _is_for_people(line))
 
     def last_words(self) -> str:
-        """For when it ended and should not have: the ends of both logs."""
+        """For when it ended and should not have: its error, or else the ends of both logs."""
+        errors = [line for line in self.process.log_lines() if line.startswith(_ERROR)]
+        if errors:
+            return f"{errors[-1].removeprefix(_ERROR)}\nall that they said: {self.process.log_path}"
         try:
             spark = self.spark_log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SPARK_TAIL_LINES:]
         except FileNotFoundError:

@@ -114,8 +114,7 @@ class Runner:
                 store, retention_limits(self._settings), TrimRules.of(self._settings), tell=self._tell
             )
             try:
-                for query in queries:
-                    query.start()
+                self._start_all(queries)
                 self._watch(queries, admin, metrics, retention)
             except (SparkEnded, Py4JNetworkError) as error:
                 # Together with us, if one signal went to all processes.
@@ -129,6 +128,15 @@ class Runner:
                     query.stop_now()
                 self._write(metrics)
             return all(query.progress.state != FAILED for query in queries)
+
+    def _start_all(self, queries: Sequence[JobQuery]) -> None:
+        for query in queries:
+            query.start()
+            if query.progress.state == FAILED:
+                # The others would say the same of the Spark that they share.
+                for other in queries:
+                    other.ask_to_stop()
+                return
 
     def _watch(
         self, queries: Sequence[JobQuery], admin: Admin, metrics: MetricsFile, retention: RetentionKeeper
