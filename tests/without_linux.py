@@ -48,6 +48,8 @@ def take_away() -> None:
             if hasattr(module, name):
                 delattr(module, name)
     importlib.reload(selectors)  # it chose when it was imported
+    if hasattr(os, "process_cpu_count"):
+        os.process_cpu_count = os.cpu_count  # which asks sched_getaffinity on Linux
     _hide_proc()
     _hide_prctl()
     os.sendfile = _sendfile_of_macos(os.sendfile)

@@ -1,5 +1,6 @@
 """What is used where a call of Linux is missing, and on macOS."""
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -115,3 +116,46 @@ def test_on_macos_a_disk_that_fails_is_not_asked_again(monkeypatch: pytest.Monke
         module.sync_data(7)
     assert failed.value.errno == errno.EIO
     assert fsynced == []
+
+
+class LibcOfMacos:
+    """Its one call, done by Linux's."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+
+    def renamex_np(self, one: bytes, other: bytes, flags: int) -> int:
+        assert flags == 2
+        result: int = self._libc.renameat2(-100, one, -100, other, flags)
+        return result
+
+
+class LibcWithoutExchange:
+    pass
+
+
+@pytest.fixture(params=[None, pytest.param(LibcOfMacos, marks=needs_linux)])
+def exchanging_system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param is not None:
+        libc = request.param()
+        monkeypatch.setattr(ctypes, "CDLL", lambda name, use_errno: libc)
+
+
+@pytest.mark.usefixtures("exchanging_system")
+def test_two_folders_change_places(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    assert operating_system.exchange_names(str(tmp_path / "one"), str(tmp_path / "other"))
+    assert [(tmp_path / name / "file").read_text() for name in ("one", "other")] == ["other", "one"]
+
+
+@pytest.mark.usefixtures("exchanging_system")
+def test_a_name_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        operating_system.exchange_names(str(tmp_path / "one"), str(tmp_path / "other"))
+
+
+def test_a_system_that_can_not_exchange_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, use_errno: LibcWithoutExchange())
+    assert not operating_system.exchange_names(str(tmp_path / "one"), str(tmp_path / "other"))
