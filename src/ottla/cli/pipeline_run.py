@@ -137,7 +137,7 @@ def run(
         )
         began = time.monotonic()
         try:
-            with stopping_spark(), stopping(runner.ask_to_stop) as asked:
+            with stopping(runner.ask_to_stop) as asked, stopping_spark():
                 is_well = runner.run(lambda: start_spark(settings, folder, master=master, connector=connector))
         except (
             ClientError,
@@ -237,7 +237,7 @@ def stopping_spark() -> Iterator[None]:
 
 @contextmanager
 def stopping(ask_to_stop: Callable[[], None]) -> Iterator[set[int]]:
-    """SIGINT and SIGTERM end the run after the batch that is being worked off; a second one at once."""
+    """SIGINT, SIGTERM and SIGHUP end the run after the batch that is being worked off; a second one at once."""
     asked: set[int] = set()
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -246,7 +246,9 @@ def stopping(ask_to_stop: Callable[[], None]) -> Iterator[set[int]]:
         asked.add(number)
         ask_to_stop()
 
-    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    # A closed terminal's, unless we are to outlive it, as under nohup.
+    hang_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
+    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, *hang_up)}
     try:
         yield asked
     finally:

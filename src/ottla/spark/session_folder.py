@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from ottla.spark.abandoned_folders import claim, remove_abandoned
+
 # Neither separates anything in a setting, a path or a shell, nor needs an escape in a URI.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/._-]+")
 _PREFIX: Final = "ottla-spark-"
@@ -26,7 +28,9 @@ class NoFolder(OSError):
 
 def make_session_folder() -> Path:
     parent = best_parent(usual_parents())
+    remove_abandoned(parent, prefix=_PREFIX)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    claim(folder)
     # Registered before Spark's own handler is, so it runs after it.
     atexit.register(_remove, folder, made_by=os.getpid())
     return folder

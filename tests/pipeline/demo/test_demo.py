@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -57,21 +56,6 @@ def test_a_run_without_java_on_the_machine_ends_by_itself_with_all_as_planted(tm
     assert (run_dir / "store" / "checkpoint" / "spark.log").exists()
     figures = json.loads((run_dir / "metrics.json").read_text(encoding="utf-8"))
     assert figures["jobs"]["collect"]["rows_read"] > 0
-    eventually(lambda: not processes_with(str(run_dir)), within_s=60)
-
-
-def test_an_interrupt_while_spark_starts_ends_everything(tmp_path: Path) -> None:
-    run_dir = tmp_path / "run"
-    command = [*DEMO, "--forever", "--run-dir", str(run_dir)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
-    ) as process:
-        eventually(lambda: (run_dir / "jobs.log").exists(), within_s=120)
-        # As a terminal does: to the whole group.
-        os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 130
-    assert errors == ""
     eventually(lambda: not processes_with(str(run_dir)), within_s=60)
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.pipeline.demo.live import SENDING
-from ottla.pipeline.demo.playing import ALL_SENT
+from ottla.pipeline.demo.playing import ALL_SENT, SENDING
 from tests.marked_processes import Marker
 from tests.processes import eventually
 
@@ -197,8 +196,6 @@ def test_ctrl_c_after_everything_was_sent_cuts_nothing_short(tmp_path: Path, mar
         os.kill(pid, signal.SIGCONT)
     printed = run.end()
     assert run.process.returncode == 130, printed
-    assert "all as planted" in printed
-    assert "no difference" in printed
     assert json.loads((run.run_dir / "truth.json").read_text(encoding="utf-8"))
     assert (run.run_dir / "score.html").exists()
     run.assert_nothing_is_left()

@@ -107,6 +107,8 @@ class Runner:
             metrics = MetricsFile(self._plan.metrics_json, self.progress)
             metrics.write()  # a file that can't be written is told now, and not after the first batch
             spark = start_spark()
+            if self._is_asked_to_stop:
+                return True  # nothing was begun
             queries = [
                 self._query(spark, admin, progress, *parts) for progress, parts in zip(self.progress, jobs, strict=True)
             ]
