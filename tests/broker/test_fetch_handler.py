@@ -3,6 +3,7 @@
 from ottla.core.errors import ErrorCode
 from ottla.core.exchange import Deferred
 from ottla.protocol.fetch_client_codec import FetchAnswer
+from ottla.records.header import iter_headers
 from tests.broker.conftest import MakeRig
 from tests.broker.rig import Rig, at, decode_fetched
 from tests.storage.log_making import batch
@@ -75,6 +76,40 @@ def test_fetch_is_answered_in_time_with_what_there_is(rig: Rig) -> None:
     waiting(answer)
     rig.advance(1)
     assert told(decode_fetched(answer)) == [(0, 0, True)]
+
+
+def test_catching_up_never_waits_at_the_end_of_a_segment(rig: Rig) -> None:
+    rig.create_topic(segment_bytes="2000")
+    for _ in range(40):
+        rig.produce(batch(b"v" * 600))  # three to a segment
+    end_offset = rig.partition().high_watermark
+    assert rig.partition().log.segment_count > 8
+    offset = waits = 0
+    while offset < end_offset:
+        answer = rig.send_fetch(at(offset), min_bytes=3_000, max_wait_ms=500)
+        if isinstance(answer, Deferred):
+            waits += 1
+            rig.advance(500)
+        ((_, (fetched,)),) = decode_fetched(answer).topics
+        *_, (_, last) = iter_headers(memoryview(bytes(fetched.records)), allow_partial_tail=True)
+        offset = last.next_offset
+    assert waits == 1, "only the last segment may still grow"
+
+
+def test_fetch_waits_at_the_end_of_a_segment_when_nothing_can_be_seen_behind_it(rig: Rig) -> None:
+    rig.create_topic()
+    rig.produce(batch(b"a"))
+    rig.partition().log.roll(rig.now_ms)
+    answer = waiting(rig.send_fetch(at(0), min_bytes=10_000, max_wait_ms=500))
+    rig.produce(batch(b"b"))
+    rig.turn()
+    assert told(decode_fetched(answer)) == [(0, 0, True)], "what comes next can't be in the same answer"
+
+
+def test_more_is_never_waited_for_than_one_answer_may_hold(rig: Rig) -> None:
+    rig.create_topic()
+    rig.produce(batch(b"v" * 600))
+    assert not isinstance(rig.send_fetch(at(0), min_bytes=10_000, max_bytes=500, max_wait_ms=500), Deferred)
 
 
 def test_fetch_wakes_when_the_fsync_lets_records_be_seen(rig: Rig) -> None:

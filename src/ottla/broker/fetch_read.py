@@ -82,7 +82,23 @@ class FetchRead:
             bytes_read += size_bytes
             bytes_left = max(bytes_left - size_bytes, 0)
             has_error = has_error or fetched.error_code != 0
-        return FetchResult(results, is_enough=has_error or bytes_read >= self._min_bytes or not self._wanted)
+        is_enough = has_error or bytes_read >= self._min_bytes or not self._wanted
+        return FetchResult(results, is_enough=is_enough or (bytes_read > 0 and self._ends_at_a_later_segment(results)))
+
+    def _ends_at_a_later_segment(self, results: list[tuple[TopicKey, FetchedPartition, int]]) -> bool:
+        """Whether a read stopped where its segment ends although the consumer may see more behind it.
+
+        A read never crosses segments, so waiting could not add to this one: the next fetch goes on (as in Kafka).
+        """
+        for (topic, wanted), (_, fetched, size_bytes) in zip(self._wanted, results, strict=True):
+            if size_bytes:
+                partition = self._find(topic, wanted.partition)
+                if (
+                    isinstance(partition, Partition)
+                    and partition.log.next_segment_offset(wanted.fetch_offset) < fetched.high_watermark
+                ):
+                    return True
+        return False
 
     def _name_of(self, topic: TopicKey) -> str | None:
         return topic if isinstance(topic, str) else self._cache.name_of(topic)

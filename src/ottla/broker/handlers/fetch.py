@@ -62,13 +62,14 @@ class FetchHandler:
             return encode_fetch_response(version, correlation_id, 0, session.error_code, NO_SESSION, [])
         is_incremental = session is not None and request.session_epoch != INITIAL_EPOCH
         wanted = session.wanted() if is_incremental and session is not None else _listed(request)
+        max_bytes = min(request.max_bytes, self._max_bytes)
         read = FetchRead(
             self._replicas,
             self._cache,
             wanted,
             version=version,
-            min_bytes=request.min_bytes,
-            max_bytes=min(request.max_bytes, self._max_bytes),
+            min_bytes=min(request.min_bytes, max_bytes),
+            max_bytes=max_bytes,
             isolation_level=request.isolation_level,
             replica_id=request.replica_id,
         )
