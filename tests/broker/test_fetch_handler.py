@@ -264,3 +264,50 @@ def test_client_that_gets_no_slot_goes_on_without_a_session(make_rig: MakeRig) -
     assert (answer.session_id, told(answer)) == (0, [(0, 0, False)])
     rig.advance(120_000)
     assert rig.fetch(at(0), session_epoch=0).session_id > 0
+
+
+def test_full_fetch_with_a_partition_that_does_not_exist_opens_no_session(rig: Rig) -> None:
+    rig.create_topic("orders", 1)
+    answer = rig.fetch(at(0), at(0, index=1), session_epoch=0)
+    assert (answer.session_id, told(answer)) == (0, [(0, 0, False), (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False)])
+    assert rig.fetch(at(0, b"i" * 16), session_epoch=0, version=13).session_id == 0
+    assert rig.fetch(at(0), session_epoch=0).session_id > 0
+
+
+def test_partition_that_does_not_exist_ends_the_session_it_is_added_to(rig: Rig) -> None:
+    rig.create_topic("orders", 2)
+    session_id = rig.fetch(at(0), session_epoch=0).session_id
+    rig.produce(batch(b"a"))
+    answer = rig.fetch(at(0, index=9), session_id=session_id, session_epoch=1)
+    unknown = (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False)
+    assert (answer.session_id, told(answer)) == (0, [(0, 0, True), unknown]), "served, and told that it is over"
+    assert rig.fetch(session_id=session_id, session_epoch=2).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_session_ends_with_the_deletion_of_one_of_its_topics(rig: Rig) -> None:
+    rig.create_topic("orders")
+    rig.create_topic("parcels")
+    session_id = rig.fetch(at(0), at(0, "parcels"), session_epoch=0).session_id
+    rig.pump.call(rig.topics.delete, "parcels")
+    assert rig.fetch(session_id=session_id, session_epoch=1).session_id == 0
+    assert rig.fetch(at(0), session_epoch=0).session_id > 0, "without it there is a new one"
+
+
+def test_fetch_over_the_room_for_partitions_is_served_without_a_session(make_rig: MakeRig) -> None:
+    rig = make_rig({"ottla.fetch.session.partitions.max": "3"})
+    rig.create_topic("orders", 4)
+    assert rig.fetch(*(at(0, index=index) for index in range(4)), session_epoch=0).session_id == 0
+    session_id = rig.fetch(*(at(0, index=index) for index in range(3)), session_epoch=0).session_id
+    assert session_id > 0
+    rig.produce(batch(b"a"), index=3)
+    answer = rig.fetch(at(0, index=3), session_id=session_id, session_epoch=1)
+    assert (answer.session_id, told(answer)) == (0, [(3, 0, True)])
+
+
+def test_session_opens_with_the_answer_of_a_fetch_that_waited(rig: Rig) -> None:
+    rig.create_topic()
+    answer = waiting(rig.send_fetch(at(0), session_epoch=0, max_wait_ms=500))
+    rig.produce(batch(b"a"))
+    rig.turn()
+    session_id = decode_fetched(answer).session_id
+    assert told(rig.fetch(at(1), session_id=session_id, session_epoch=1)) == []

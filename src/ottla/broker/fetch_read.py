@@ -18,16 +18,20 @@ from ottla.replication.replicas import Replicas
 FIRST_VERSION_WITH_ZSTD = 10
 _READ_COMMITTED = 1
 _NONE = b""
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class FetchResult:
     """What one reading came to, in the order of the request."""
 
-    __slots__ = ("is_enough", "partitions")
+    __slots__ = ("has_unknown", "is_enough", "partitions")
 
-    def __init__(self, partitions: list[tuple[TopicKey, FetchedPartition, int]], *, is_enough: bool) -> None:
+    def __init__(
+        self, partitions: list[tuple[TopicKey, FetchedPartition, int]], *, is_enough: bool, has_unknown: bool
+    ) -> None:
         self.partitions = partitions  # topic, answer, bytes of records
         self.is_enough = is_enough
+        self.has_unknown = has_unknown  # a partition that doesn't exist
 
 
 class FetchRead:
@@ -74,16 +78,20 @@ class FetchRead:
         """Read every partition once."""
         bytes_left = self._max_bytes
         bytes_read = 0
-        has_error = False
+        has_error = has_unknown = False
         results: list[tuple[TopicKey, FetchedPartition, int]] = []
         for topic, wanted in self._wanted:
             fetched, size_bytes = self._read_one(topic, wanted, bytes_left, is_first=bytes_read == 0)
             results.append((topic, fetched, size_bytes))
             bytes_read += size_bytes
             bytes_left = max(bytes_left - size_bytes, 0)
-            has_error = has_error or fetched.error_code != 0
+            if fetched.error_code:
+                has_error = True
+                has_unknown = has_unknown or fetched.error_code in _UNKNOWN
         is_enough = has_error or bytes_read >= self._min_bytes or not self._wanted
-        return FetchResult(results, is_enough=is_enough or (bytes_read > 0 and self._ends_at_a_later_segment(results)))
+        if not is_enough and bytes_read:
+            is_enough = self._ends_at_a_later_segment(results)
+        return FetchResult(results, is_enough=is_enough, has_unknown=has_unknown)
 
     def _ends_at_a_later_segment(self, results: list[tuple[TopicKey, FetchedPartition, int]]) -> bool:
         """Whether a read stopped where its segment ends although the consumer may see more behind it.
