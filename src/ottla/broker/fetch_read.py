@@ -133,18 +133,12 @@ class FetchRead:
                 if records is not None and records.length == 0:
                     return _failed(index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, partition), 0
         except StorageError as error:
+            if error.is_out_of_descriptors:
+                # Those of this answer hold them: as if the answer were full, and the next one begins with this.
+                return _fetched(partition, _NONE, is_committed=self._is_committed), 0
             self._replicas.on_storage_error(partition, error)
             return _failed(index, ErrorCode.KAFKA_STORAGE_ERROR), 0
-        fetched = FetchedPartition(
-            index,
-            0,
-            partition.high_watermark,
-            partition.last_stable_offset,
-            partition.log.log_start_offset,
-            () if self._is_committed else None,
-            -1,
-            _NONE if records is None else records,
-        )
+        fetched = _fetched(partition, _NONE if records is None else records, is_committed=self._is_committed)
         return fetched, 0 if records is None else records.length
 
     def _find(self, topic: TopicKey, index: int) -> Partition | ErrorCode:
@@ -158,6 +152,19 @@ class FetchRead:
         if self._is_replica:
             return ErrorCode.REPLICA_NOT_AVAILABLE  # no partition here has followers
         return self._replicas.find(name, index)
+
+
+def _fetched(partition: Partition, records: bytes | FileSlice, *, is_committed: bool) -> FetchedPartition:
+    return FetchedPartition(
+        partition.topic_partition.partition,
+        0,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+        () if is_committed else None,
+        -1,
+        records,
+    )
 
 
 def _failed(index: int, error_code: ErrorCode, partition: Partition | None = None) -> FetchedPartition:

@@ -282,7 +282,7 @@ LOG_KEYS = (
         "ottla.segment.open.files.max",
         INT,
         2000,
-        "Files of segments kept open, over all partitions.",
+        "Files of segments kept open, over all partitions; fewer where the process may open few files.",
         LOW,
         at_least=1,
     ),
