@@ -1,5 +1,6 @@
 """FAULTS 14-20, 27, 28, 73, 74 against a running broker: what may not be produced is refused, and none of it kept."""
 
+import socket
 import struct
 import time
 
@@ -9,7 +10,7 @@ from ottla.protocol.produce_client_codec import decode_produce_response, encode_
 from ottla.records.build import assemble_batch, build_batch, build_end_transaction_marker
 from ottla.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from ottla.records.header import HEADER_BYTES, write_crc
-from tests.processes import BrokerProcess
+from tests.processes import BrokerProcess, eventually
 from tests.raw_wire import SOME_TIME_MS, RawClient, batch_of
 
 pytestmark = pytest.mark.process
@@ -296,3 +297,21 @@ def test_unknown_partition_is_refused(client: RawClient, topic: str) -> None:
 
 def test_no_bug_was_met(shared_broker: BrokerProcess) -> None:
     assert "Traceback" not in shared_broker.log
+
+
+@pytest.mark.parametrize("is_half_closed", [False, True])
+def test_records_of_acks_0_are_stored_that_were_sent_before_the_producer_closed(
+    shared_broker: BrokerProcess, is_half_closed: bool
+) -> None:
+    topic = f"goodbye-{is_half_closed}"
+    values = [b"%d" % number for number in range(3_000)]
+    with RawClient(shared_broker.port) as observer:
+        observer.create_topic(topic, compression_type="gzip")  # each batch takes a detour over a thread
+        with RawClient(shared_broker.port) as producer:
+            for value in values:
+                producer.send_produce(topic, batch_of(value), acks=0)
+            if is_half_closed:
+                producer.socket.shutdown(socket.SHUT_WR)
+                assert producer.is_closed_by_broker()
+        eventually(lambda: observer.log_end_offset(topic) == len(values), within_s=30)
+        assert [record.value for record in observer.read_all(topic)] == values

@@ -130,6 +130,11 @@ class RunningServer:
         """The server after the turn that is under way; not to be called on the loop's thread."""
         return self.call(lambda: self.server)
 
+    def turn(self) -> None:
+        """Let the loop see what has happened on its sockets."""
+        for _ in range(3):
+            self.settled()
+
     def complete(self, deferred: Deferred, answer: bytes | list[bytes | FileSlice] | None) -> None:
         self.call(lambda: deferred.complete(answer))
 
