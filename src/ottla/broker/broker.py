@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
-from ottla.broker.advertising import advertised_endpoints, registration_of
+from ottla.broker.advertising import advertised_endpoints, derived_configs, registration_of
 from ottla.broker.api import Dispatcher
 from ottla.broker.background import ThreadBackground
 from ottla.broker.cluster_join import ClusterJoin, StoreFailed, ask
@@ -273,6 +273,8 @@ class Broker:
         self._started.push_async_callback(self._stop_server)
         bound = self._server.bind(self._config.listeners())
         self.address = f"{bound[0].host or '127.0.0.1'}:{bound[0].port}"
+        self._endpoints = advertised_endpoints(self._config, bound)
+        self._config = self._config.with_derived(derived_configs(self._config, bound, self._endpoints))
         return bound
 
     async def _stop_server(self) -> None:
@@ -418,7 +420,7 @@ class Broker:
         )
 
     async def _register(self, join: ClusterJoin, bound: tuple[Listener, ...]) -> None:
-        endpoints = advertised_endpoints(self._config, bound)
+        endpoints = self._endpoints
         self._cache.put_brokers([BrokerInfo(self.broker_id, endpoints, self._config.get_optional_str("broker.rack"))])
         await join.register(self.broker_id, registration_of(self._config, bound, endpoints, self._clock()))
         is_controller = self._cache.controller_id == self.broker_id
