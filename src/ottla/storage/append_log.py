@@ -16,7 +16,8 @@ from ottla.records.header import (
     read_header,
     set_append_time,
 )
-from ottla.records.validate import ProduceFault, check_produced, check_records_deeply
+from ottla.records.validate import ProduceFault, check_produced
+from ottla.records.walk import check_records
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_results import (
@@ -134,8 +135,8 @@ class AppendLog:
     ) -> AppendInfo:
         """Append one batch at the end of the log; `records` must be writable, offset and epoch are put into it.
 
-        `is_from_client=False` is for batches that the broker itself built. A compacted topic's records are looked at
-        one by one, unless the caller did that already, on a thread.
+        `is_from_client=False` is for batches that the broker itself built. The records are walked through where the
+        log's config says so, and on a compacted topic, unless the caller did that already, on a thread.
         """
         config = self.config
         if is_from_client:
@@ -152,10 +153,12 @@ class AppendLog:
                 f"{self.name}: batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}",
                 log_start_offset=self.log_start_offset,
             )
-        if config.compact and is_from_client and not is_checked_deeply:
-            fault = check_records_deeply(records, header, requires_keys=True)
-            if fault is not None:
-                return self._refused(fault)
+        if is_from_client and not is_checked_deeply and (config.walks_records or config.compact):
+            walked = check_records(records, header, self._limits, requires_keys=config.compact, now_ms=now_ms)
+            if type(walked) is ProduceFault:
+                return self._refused(walked)
+            assert type(walked) is BatchHeader
+            header = walked
         if header.producer_id >= 0 and is_from_client:
             found = self._check_sequence(header)
             if found is not None:

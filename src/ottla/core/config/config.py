@@ -209,6 +209,11 @@ class TopicConfig(Configuration):
         parsed = TOPIC_DEFINITION.parse(overrides)
         return cls(parsed.values, broker), parsed.problems
 
+    @property
+    def broker(self) -> BrokerConfig:
+        """What holds where the topic has nothing of its own."""
+        return self._broker
+
     def origins(self, name: str) -> Iterator[Origin]:
         if name in self._overrides:
             yield Origin(name, render_value(self._overrides[name]), ConfigSource.DYNAMIC_TOPIC)
