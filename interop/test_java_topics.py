@@ -40,7 +40,7 @@ def test_partitions_are_added(broker: BrokerProcess) -> None:
     topics(broker, "--alter", "--topic", "grows", "--partitions", "5")
     assert "PartitionCount: 5" in topics(broker, "--describe", "--topic", "grows")
     refused = topics(broker, "--alter", "--topic", "grows", "--partitions", "4", check=False)
-    assert re.search(r"5 partitions|currently has 5", refused), refused
+    assert re.search(r"currently has 5 partition\(s\); 4 would not be an increase", refused), refused
 
 
 def test_topic_is_listed_until_it_is_deleted(broker: BrokerProcess, made: str) -> None:
@@ -62,8 +62,8 @@ def test_topic_with_given_replicas_is_created(broker: BrokerProcess, made: str) 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--topic", "made"], r"'made' (exists already|already exists)"),
-        (["--topic", "wide", "--replication-factor", "3"], r"replication factor"),
+        (["--topic", "made"], r"Topic 'made' already exists\."),
+        (["--topic", "wide", "--replication-factor", "3"], r"Unable to replicate the partition 3 time"),
         (["--topic", "odd/name"], r"'\.', '_' and '-'"),
     ],
 )

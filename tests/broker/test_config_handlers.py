@@ -227,7 +227,7 @@ def test_a_whole_config_is_replaced(rig: Rig, version: int) -> None:
     assert rig.cache.topics["orders"].configs == {"retention.ms": "77"}
     ((code, message),) = alter(rig, (TOPIC, "orders", {"retention.ms": None}))
     assert code == ErrorCode.INVALID_REQUEST
-    assert message == "no value for retention.ms; delete a key to have its default"
+    assert message == "Null value not supported for : retention.ms"
 
 
 def test_each_resource_of_a_request_has_its_own_outcome(rig: Rig) -> None:

@@ -3,6 +3,7 @@
 from ottla.core.errors import ErrorCode
 from ottla.core.exchange import Deferred
 from ottla.protocol.fetch_client_codec import FetchAnswer
+from ottla.records.header import iter_headers
 from tests.broker.conftest import MakeRig
 from tests.broker.rig import Rig, at, decode_fetched
 from tests.storage.log_making import batch
@@ -75,6 +76,40 @@ def test_fetch_is_answered_in_time_with_what_there_is(rig: Rig) -> None:
     waiting(answer)
     rig.advance(1)
     assert told(decode_fetched(answer)) == [(0, 0, True)]
+
+
+def test_catching_up_never_waits_at_the_end_of_a_segment(rig: Rig) -> None:
+    rig.create_topic(segment_bytes="2000")
+    for _ in range(40):
+        rig.produce(batch(b"v" * 600))  # three to a segment
+    end_offset = rig.partition().high_watermark
+    assert rig.partition().log.segment_count > 8
+    offset = waits = 0
+    while offset < end_offset:
+        answer = rig.send_fetch(at(offset), min_bytes=3_000, max_wait_ms=500)
+        if isinstance(answer, Deferred):
+            waits += 1
+            rig.advance(500)
+        ((_, (fetched,)),) = decode_fetched(answer).topics
+        *_, (_, last) = iter_headers(memoryview(bytes(fetched.records)), allow_partial_tail=True)
+        offset = last.next_offset
+    assert waits == 1, "only the last segment may still grow"
+
+
+def test_fetch_waits_at_the_end_of_a_segment_when_nothing_can_be_seen_behind_it(rig: Rig) -> None:
+    rig.create_topic()
+    rig.produce(batch(b"a"))
+    rig.partition().log.roll(rig.now_ms)
+    answer = waiting(rig.send_fetch(at(0), min_bytes=10_000, max_wait_ms=500))
+    rig.produce(batch(b"b"))
+    rig.turn()
+    assert told(decode_fetched(answer)) == [(0, 0, True)], "what comes next can't be in the same answer"
+
+
+def test_more_is_never_waited_for_than_one_answer_may_hold(rig: Rig) -> None:
+    rig.create_topic()
+    rig.produce(batch(b"v" * 600))
+    assert not isinstance(rig.send_fetch(at(0), min_bytes=10_000, max_bytes=500, max_wait_ms=500), Deferred)
 
 
 def test_fetch_wakes_when_the_fsync_lets_records_be_seen(rig: Rig) -> None:
@@ -229,3 +264,50 @@ def test_client_that_gets_no_slot_goes_on_without_a_session(make_rig: MakeRig) -
     assert (answer.session_id, told(answer)) == (0, [(0, 0, False)])
     rig.advance(120_000)
     assert rig.fetch(at(0), session_epoch=0).session_id > 0
+
+
+def test_full_fetch_with_a_partition_that_does_not_exist_opens_no_session(rig: Rig) -> None:
+    rig.create_topic("orders", 1)
+    answer = rig.fetch(at(0), at(0, index=1), session_epoch=0)
+    assert (answer.session_id, told(answer)) == (0, [(0, 0, False), (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False)])
+    assert rig.fetch(at(0, b"i" * 16), session_epoch=0, version=13).session_id == 0
+    assert rig.fetch(at(0), session_epoch=0).session_id > 0
+
+
+def test_partition_that_does_not_exist_ends_the_session_it_is_added_to(rig: Rig) -> None:
+    rig.create_topic("orders", 2)
+    session_id = rig.fetch(at(0), session_epoch=0).session_id
+    rig.produce(batch(b"a"))
+    answer = rig.fetch(at(0, index=9), session_id=session_id, session_epoch=1)
+    unknown = (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False)
+    assert (answer.session_id, told(answer)) == (0, [(0, 0, True), unknown]), "served, and told that it is over"
+    assert rig.fetch(session_id=session_id, session_epoch=2).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_session_ends_with_the_deletion_of_one_of_its_topics(rig: Rig) -> None:
+    rig.create_topic("orders")
+    rig.create_topic("parcels")
+    session_id = rig.fetch(at(0), at(0, "parcels"), session_epoch=0).session_id
+    rig.pump.call(rig.topics.delete, "parcels")
+    assert rig.fetch(session_id=session_id, session_epoch=1).session_id == 0
+    assert rig.fetch(at(0), session_epoch=0).session_id > 0, "without it there is a new one"
+
+
+def test_fetch_over_the_room_for_partitions_is_served_without_a_session(make_rig: MakeRig) -> None:
+    rig = make_rig({"ottla.fetch.session.partitions.max": "3"})
+    rig.create_topic("orders", 4)
+    assert rig.fetch(*(at(0, index=index) for index in range(4)), session_epoch=0).session_id == 0
+    session_id = rig.fetch(*(at(0, index=index) for index in range(3)), session_epoch=0).session_id
+    assert session_id > 0
+    rig.produce(batch(b"a"), index=3)
+    answer = rig.fetch(at(0, index=3), session_id=session_id, session_epoch=1)
+    assert (answer.session_id, told(answer)) == (0, [(3, 0, True)])
+
+
+def test_session_opens_with_the_answer_of_a_fetch_that_waited(rig: Rig) -> None:
+    rig.create_topic()
+    answer = waiting(rig.send_fetch(at(0), session_epoch=0, max_wait_ms=500))
+    rig.produce(batch(b"a"))
+    rig.turn()
+    session_id = decode_fetched(answer).session_id
+    assert told(rig.fetch(at(1), session_id=session_id, session_epoch=1)) == []

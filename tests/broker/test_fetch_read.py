@@ -166,14 +166,16 @@ def test_error_of_one_partition_leaves_the_others_alone(rig: Rig) -> None:
 def test_batches_before_the_first_in_zstd_are_given_to_old_clients(rig: Rig) -> None:
     rig.create_topic()
     for codec in (0, GZIP, ZSTD, 0):
-        rig.produce(batch(b"v", codec=codec))
+        rig.send_produce(("orders", 0, batch(b"v", codec=codec)))
+        rig.background.run_all()
     assert offsets(only(rig, at(0), version=9)) == [0, 1]
     assert offsets(only(rig, at(0), version=10)) == [0, 1, 2, 3]
 
 
 def test_zstd_first_is_error_76_for_old_clients(rig: Rig) -> None:
     rig.create_topic()
-    rig.produce(batch(b"v", codec=ZSTD))
+    rig.send_produce(("orders", 0, batch(b"v", codec=ZSTD)))
+    rig.background.run_all()
     fetched = only(rig, at(0), version=9)
     assert (fetched.error_code, fetched.high_watermark) == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 1)
 

@@ -11,19 +11,25 @@ from ottla.protocol.fetch_codec import FetchedPartition, FetchPartition
 EPOCH_MAX = 2**31 - 1
 
 
-def sessions(slots: int = 3) -> FetchSessions:
+def sessions(slots: int = 3, *, partitions_max: int = 100) -> FetchSessions:
     ids = count(1)
-    return FetchSessions(slots=slots, new_id=lambda: next(ids))
+    return FetchSessions(slots=slots, partitions_max=partitions_max, new_id=lambda: next(ids))
 
 
-def created(cache: FetchSessions, now_ms: int = 0, *, uses_topic_ids: bool = False) -> FetchSession:
-    session = cache.create(uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+def created(
+    cache: FetchSessions, now_ms: int = 0, *, partitions: int = 1, uses_topic_ids: bool = False
+) -> FetchSession:
+    session = cache.create(many(partitions), uses_topic_ids=uses_topic_ids, now_ms=now_ms)
     assert session is not None
     return session
 
 
 def wanted(index: int, offset: int = 0) -> tuple[str, FetchPartition]:
     return "orders", FetchPartition(index, -1, offset, -1, -1, 1000)
+
+
+def many(partitions: int) -> list[tuple[str, FetchPartition]]:
+    return [wanted(index) for index in range(partitions)]
 
 
 def told(index: int, *, high_watermark: int = 5, log_start: int = 0, error_code: int = 0) -> FetchedPartition:
@@ -44,7 +50,7 @@ def test_new_session_goes_on_with_epoch_one() -> None:
 
 def test_ids_are_never_zero_and_never_given_twice() -> None:
     drawn = iter([0, 7, 7, 0, 8])
-    cache = FetchSessions(slots=5, new_id=lambda: next(drawn))
+    cache = FetchSessions(slots=5, partitions_max=100, new_id=lambda: next(drawn))
     assert [created(cache).session_id, created(cache).session_id] == [7, 8]
 
 
@@ -88,7 +94,7 @@ def test_full_cache_gives_no_session_while_all_are_in_use() -> None:
     cache = sessions(slots=2)
     created(cache, 0)
     created(cache, 0)
-    assert cache.create(uses_topic_ids=False, now_ms=119_999) is None
+    assert cache.create(many(1), uses_topic_ids=False, now_ms=119_999) is None
 
 
 def test_session_that_was_idle_longest_makes_room() -> None:
@@ -102,7 +108,53 @@ def test_session_that_was_idle_longest_makes_room() -> None:
 
 
 def test_no_slots_at_all_means_no_sessions() -> None:
-    assert sessions(slots=0).create(uses_topic_ids=False, now_ms=0) is None
+    assert sessions(slots=0).create(many(1), uses_topic_ids=False, now_ms=0) is None
+
+
+def test_larger_session_gets_the_slot_of_a_smaller_one_that_had_it_for_long() -> None:
+    cache = sessions(slots=2)
+    small, large = created(cache, 0, partitions=2), created(cache, 0, partitions=5)
+    for session in (small, large):
+        resume(cache, session.session_id, 1, now_ms=119_999)
+    assert cache.create(many(4), uses_topic_ids=False, now_ms=119_999) is None, "they are too new to be judged by size"
+    assert cache.create(many(2), uses_topic_ids=False, now_ms=120_000) is None, "it would save no more"
+    created(cache, 120_000, partitions=4)
+    assert (small.session_id, len(cache), cache.evictions) == (0, 2, 1)
+    assert resume(cache, large.session_id, 2) is large
+
+
+def test_no_session_holds_more_partitions_than_all_may_together() -> None:
+    cache = sessions(partitions_max=10)
+    in_use = created(cache, 0, partitions=4)
+    assert cache.create(many(11), uses_topic_ids=False, now_ms=500_000) is None
+    assert len(cache) == 1, "nobody had to go for what never fits"
+    assert cache.create(many(7), uses_topic_ids=False, now_ms=119_999) is None
+    created(cache, 119_999, partitions=6)
+    assert cache.cached_partitions == 10
+    created(cache, 120_000, partitions=3)
+    assert (in_use.session_id, cache.cached_partitions) == (0, 9), "unused for long, it made room"
+
+
+def test_session_that_grows_beyond_the_room_for_partitions_is_closed() -> None:
+    cache = sessions(partitions_max=10)
+    other, grown = created(cache, 0, partitions=4), created(cache, 0, partitions=4)
+    grown.update(many(6), ())
+    cache.on_updated(grown, now_ms=0)
+    assert cache.cached_partitions == 10
+    grown.update(many(7), ())
+    cache.on_updated(grown, now_ms=0)
+    assert (grown.session_id, len(cache), cache.cached_partitions) == (0, 1, 4)
+    assert resume(cache, other.session_id, 1) is other
+
+
+def test_partitions_that_are_forgotten_leave_their_room() -> None:
+    cache = sessions(partitions_max=10)
+    session = created(cache, 0, partitions=10)
+    session.update((), [("orders", index) for index in range(4)])
+    cache.on_updated(session, now_ms=0)
+    assert cache.cached_partitions == 6
+    cache.close(session.session_id)
+    assert cache.cached_partitions == 0
 
 
 def test_session_remembers_adds_changes_and_forgets() -> None:

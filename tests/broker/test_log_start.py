@@ -5,7 +5,7 @@ import pytest
 from ottla.broker.log_start import load_logs
 from ottla.core.cluster import TopicImage
 from ottla.core.config.config import BrokerConfig
-from ottla.storage.log_manager import DuplicateLog
+from ottla.storage.duplicate_logs import DuplicateLog
 from ottla.testing.simulated_disk import SimulatedDisk
 from tests.storage.log_making import NOW_MS
 from tests.storage.managed_logs import ManagedLogs

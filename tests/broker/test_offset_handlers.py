@@ -178,6 +178,7 @@ def test_compressed_batch_is_opened_on_a_thread_and_holds_its_connection(rig: Ri
     rig.create_topic("orders", 1)
     for delay_ms in (10, 40):
         rig.send_produce(("orders", 0, batch(b"v", b"w", timestamp_ms=NOW_MS + delay_ms, codec=GZIP)))
+        rig.background.run_all()
     for timestamp, expected in ((NOW_MS + 11, (NOW_MS + 40, 2)), (-3, (NOW_MS + 40, 2)), (NOW_MS, (NOW_MS + 10, 0))):
         wanted = ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="orders", partitions=[wanted])])
@@ -197,6 +198,7 @@ def test_compressed_batch_below_the_start_sends_the_lookup_the_long_way(rig: Rig
     values = [(NOW_MS + 40, b"k", b"v", ()), (NOW_MS + 10, b"k", b"w", ())]
     rig.send_produce(("orders", 0, memoryview(build_batch(values, codec=GZIP))))
     rig.send_produce(("orders", 0, batch(b"x", timestamp_ms=NOW_MS + 50, codec=GZIP)))
+    rig.background.run_all()
     rig.replicas.delete_records_before(rig.partition(), 1)
     wanted = ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=NOW_MS + 20)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="orders", partitions=[wanted])])

@@ -10,16 +10,18 @@ from ottla.core.errors import ErrorCode, ProtocolViolation
 from ottla.core.exchange import Deferred
 from ottla.records.build import build_batch
 from ottla.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from ottla.records.kernel import IS_COMPILED
 from ottla.storage.log_config import LogConfig
+from tests.broker.conftest import MakeRig
 from tests.broker.rig import FakePeer, Rig, decode_produced
 from tests.storage.log_making import NOW_MS, batch, headers_of, read_all, values_of
 
 ALL_VERSIONS = range(3, 12)
 
 
-def big_batch(key: bytes | None = b"k", codec: int = NONE) -> bytes:
-    """Too large to be walked on the loop."""
-    return bytes(batch(*(b"x" * 1000 for _ in range(20)), key=key, codec=codec))
+def threads_batch(key: bytes | None = b"k") -> bytes:
+    """Compressed, so that it is not walked on the loop."""
+    return bytes(batch(*(b"x" * 1000 for _ in range(20)), key=key, codec=ZSTD))
 
 
 def log_values(rig: Rig, topic: str = "orders", index: int = 0) -> list[bytes | None]:
@@ -268,7 +270,8 @@ def test_topic_without_compression_stores_plain_batches(rig: Rig) -> None:
     assert [header.compression for header in headers_of(rig.partition().log)] == [NONE]
 
 
-def test_batch_that_has_the_codec_of_its_topic_takes_no_detour(rig: Rig) -> None:
+def test_batch_that_has_the_codec_of_its_topic_takes_no_detour_where_nobody_walks(make_rig: MakeRig) -> None:
+    rig = make_rig({"ottla.produce.validate.records": "never"})
     rig.create_topic(compression_type="zstd")
     assert rig.produce(batch(b"a", codec=ZSTD)) == (0, 0)
     assert rig.background.waiting == []
@@ -368,7 +371,7 @@ def test_prepared_produce_with_acks_zero_sends_nothing(rig: Rig) -> None:
 
 def test_prepared_produce_with_acks_zero_that_is_refused_closes_its_connection(rig: Rig) -> None:
     rig.create_topic(cleanup_policy="compact")
-    answer = rig.send_produce(("orders", 0, big_batch(key=None)), acks=0)
+    answer = rig.send_produce(("orders", 0, threads_batch(key=None)), acks=0)
     rig.background.run_all()
     assert isinstance(answer, Deferred)
     assert answer.is_complete
@@ -376,7 +379,7 @@ def test_prepared_produce_with_acks_zero_that_is_refused_closes_its_connection(r
     assert log_values(rig) == []
 
 
-@pytest.mark.parametrize("make", [lambda key: batch(b"v", b"w", key=key), big_batch], ids=["inline", "on a thread"])
+@pytest.mark.parametrize("make", [lambda key: batch(b"v", b"w", key=key), threads_batch], ids=["inline", "on a thread"])
 @pytest.mark.parametrize("version", [7, 8, 9, 11])
 def test_compacted_topic_refuses_records_without_a_key_and_names_them(
     rig: Rig, make: Callable[[bytes | None], bytes], version: int
@@ -420,3 +423,26 @@ def test_config_change_is_seen_by_the_next_request(rig: Rig) -> None:
     assert rig.produce(batch(b"b"), acks=-1) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
     rig.log_manager.update_config("orders", LogConfig(compression_type="gzip"))
     assert isinstance(rig.send_produce(("orders", 0, batch(b"b"))), Deferred)
+
+
+@pytest.mark.parametrize(("mode", "is_walked"), [("always", True), ("never", False), ("kernel", IS_COMPILED)])
+def test_compressed_batch_is_walked_on_a_thread_and_a_plain_one_at_once(
+    make_rig: MakeRig, mode: str, is_walked: bool
+) -> None:
+    rig = make_rig({"ottla.produce.validate.records": mode})
+    rig.create_topic()
+    for number in range(3):
+        assert rig.produce(batch(b"plain")) == (0, 2 * number)
+        answer = rig.send_produce(("orders", 0, batch(b"compressed", codec=ZSTD)))
+        assert len(rig.background.waiting) == is_walked
+        assert isinstance(answer, Deferred) == is_walked
+        rig.background.run_all()
+        assert decode_produced(answer).topics[0][1][0].base_offset == 2 * number + 1
+
+
+def test_batch_that_grows_beyond_what_all_may_have_is_walked_alone(make_rig: MakeRig) -> None:
+    rig = make_rig({"ottla.produce.validate.records": "always"})
+    rig.create_topic()
+    answer = rig.send_produce(("orders", 0, batch(bytes(40 * 1024 * 1024), codec=ZSTD)))
+    rig.background.run_all()
+    assert decode_produced(answer).topics[0][1][0].error_code == 0

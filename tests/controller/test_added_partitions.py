@@ -72,7 +72,7 @@ def test_added_partitions_go_where_the_request_says(pump: PumpedStore, made: Mad
 def test_count_that_is_no_increase_is_refused(pump: PumpedStore, made: Made, total: int) -> None:
     fault = fault_of(pump, made[0], NewPartitions("orders", total))
     assert fault.error_code == ErrorCode.INVALID_PARTITIONS
-    assert "has 2 partitions" in fault.message
+    assert "has 2 partition(s)" in fault.message
 
 
 def test_more_partitions_than_one_transaction_takes_are_refused(pump: PumpedStore, made: Made) -> None:

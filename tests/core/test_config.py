@@ -167,8 +167,8 @@ def test_a_topic_refuses_what_it_does_not_serve() -> None:
         TopicConfig.parse({"delete.retention.ms": "1", "retention": "1", "flush.messages": "0"}, broker)
     assert caught.value.problems == (
         "known to Kafka, not served by Ottla: delete.retention.ms (compaction is not served so far)",
-        "unknown topic key retention; the nearest known one is retention.ms",
-        "flush.messages=0: expected at least 1",
+        "Unknown topic config name: retention; the nearest known one is retention.ms",
+        "Invalid value 0 for configuration flush.messages: expected at least 1",
     )
 
 

@@ -18,6 +18,11 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -39,6 +44,7 @@ from tests.raw_wire import RawClient, batch_of
 
 pytestmark = pytest.mark.process
 
+STATIC_BROKER_CONFIG = 4
 UNKNOWN_TOPIC = 3
 INVALID_TOPIC = 17
 INVALID_GROUP_ID = 24
@@ -251,3 +257,19 @@ def test_config_that_makes_no_sense_is_refused_with_a_reason(
     (answer,) = client.ask(request, 1, IncrementalAlterConfigsResponse).responses
     assert answer.error_code == error_code
     assert answer.error_message
+
+
+def test_what_a_broker_finds_out_at_its_start_is_described_as_its_static_config(
+    broker: BrokerProcess, client: RawClient
+) -> None:
+    names = ["listeners", "advertised.listeners", "inter.broker.listener.name", "ottla.coordination.path"]
+    resource = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=names)
+    response = client.ask(DescribeConfigsRequest(resources=[resource]), 4, DescribeConfigsResponse)
+    described = {entry.name: (entry.value, entry.config_source) for entry in response.results[0].configs}
+    address = f"PLAINTEXT://{broker.address}"
+    assert described == {
+        "listeners": (address, STATIC_BROKER_CONFIG),
+        "advertised.listeners": (address, STATIC_BROKER_CONFIG),
+        "inter.broker.listener.name": ("PLAINTEXT", STATIC_BROKER_CONFIG),
+        "ottla.coordination.path": (f"{broker.data_dir}/coordination.sqlite", STATIC_BROKER_CONFIG),
+    }

@@ -1,7 +1,9 @@
 """FAULTS 14-20, 27, 28, 73, 74 against a running broker: what may not be produced is refused, and none of it kept."""
 
+import socket
 import struct
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -9,7 +11,8 @@ from ottla.protocol.produce_client_codec import decode_produce_response, encode_
 from ottla.records.build import assemble_batch, build_batch, build_end_transaction_marker
 from ottla.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from ottla.records.header import HEADER_BYTES, write_crc
-from tests.processes import BrokerProcess
+from ottla.records.kernel import IS_COMPILED
+from tests.processes import BrokerProcess, eventually
 from tests.raw_wire import SOME_TIME_MS, RawClient, batch_of
 
 pytestmark = pytest.mark.process
@@ -26,6 +29,9 @@ UNSUPPORTED_COMPRESSION = 76
 INVALID_RECORD = 87
 
 MIB = 1024 * 1024
+
+StartBroker = Callable[..., BrokerProcess]
+needs_kernel = pytest.mark.skipif(not IS_COMPILED, reason="the kernel was not built")
 
 
 def assert_refused(client: RawClient, topic: str, records: bytes | bytearray | None, error_code: int) -> None:
@@ -296,3 +302,97 @@ def test_unknown_partition_is_refused(client: RawClient, topic: str) -> None:
 
 def test_no_bug_was_met(shared_broker: BrokerProcess) -> None:
     assert "Traceback" not in shared_broker.log
+
+
+@pytest.mark.parametrize("is_half_closed", [False, True])
+def test_records_of_acks_0_are_stored_that_were_sent_before_the_producer_closed(
+    shared_broker: BrokerProcess, is_half_closed: bool
+) -> None:
+    topic = f"goodbye-{is_half_closed}"
+    values = [b"%d" % number for number in range(3_000)]
+    with RawClient(shared_broker.port) as observer:
+        observer.create_topic(topic, compression_type="gzip")  # each batch takes a detour over a thread
+        with RawClient(shared_broker.port) as producer:
+            for value in values:
+                producer.send_produce(topic, batch_of(value), acks=0)
+            if is_half_closed:
+                producer.socket.shutdown(socket.SHUT_WR)
+                assert producer.is_closed_by_broker()
+        eventually(lambda: observer.log_end_offset(topic) == len(values), within_s=30)
+        assert [record.value for record in observer.read_all(topic)] == values
+
+
+def lying_batch(codec: int = 0) -> bytearray:
+    """Its checksum is right, but its only record says to be a byte longer than it is."""
+    inside = bytearray(batch_of(b"lie")[HEADER_BYTES:])
+    inside[0] += 2
+    return assemble_batch(
+        compress(codec, inside),
+        record_count=1,
+        last_offset_delta=0,
+        base_timestamp_ms=SOME_TIME_MS,
+        max_timestamp_ms=SOME_TIME_MS,
+        attributes=codec,
+    )
+
+
+@needs_kernel
+@pytest.mark.parametrize("codec", [0, GZIP, SNAPPY, LZ4, ZSTD])
+def test_lie_about_the_inside_of_a_batch_is_refused(client: RawClient, topic: str, codec: int) -> None:
+    assert client.produce(topic, batch_of(b"known", codec=codec)).error_code == 0  # its head is remembered
+    for _ in range(2):
+        for acks in (1, -1):
+            produced = client.produce(topic, lying_batch(codec), acks=acks)
+            assert (produced.error_code, produced.base_offset) == (INVALID_RECORD, -1)
+            assert "record 0" in (produced.error_message or "")
+    assert client.produce(topic, batch_of(b"after", codec=codec)).base_offset == 2
+    assert [record.value for record in client.read_all(topic)] == [b"before", b"known", b"after"]
+
+
+@needs_kernel
+@pytest.mark.parametrize("codec", [0, LZ4])
+def test_lie_with_acks_0_costs_the_connection(shared_broker: BrokerProcess, topic: str, codec: int) -> None:
+    with RawClient(shared_broker.port) as liar:
+        liar.send_produce(topic, lying_batch(codec), acks=0)
+        assert liar.is_closed_by_broker()
+
+
+@needs_kernel
+def test_compressed_and_plain_batches_of_one_connection_stay_in_order(client: RawClient, topic: str) -> None:
+    values = [b"%d" % number for number in range(200)]
+    for number, value in enumerate(values):
+        client.send_produce(topic, batch_of(value, codec=(0, LZ4, 0, GZIP, ZSTD)[number % 5]), acks=1)
+    offsets = [client.receive_produced()[1].base_offset for _ in values]
+    assert offsets == list(range(1, 201))
+    assert [record.value for record in client.read_all(topic)] == [b"before", *values]
+
+
+@needs_kernel
+def test_large_plain_batch_is_walked_too(client: RawClient) -> None:
+    client.create_topic("large", max_message_bytes="4000000")
+    assert client.produce("large", batch_of(b"v" * 2 * MIB)).error_code == 0
+    lie = batch_of(b"v" * 2 * MIB)
+    lie[HEADER_BYTES] ^= 2
+    write_crc(lie, 0, len(lie))
+    for _ in range(2):
+        assert client.produce("large", lie).error_code == INVALID_RECORD
+    assert client.produce("large", batch_of(b"v" * 2 * MIB)).base_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "kernel", "error_code"),
+    [("kernel", "off", 0), ("never", "on", 0), ("always", "off", INVALID_RECORD), ("always", "on", INVALID_RECORD)],
+)
+def test_records_are_looked_at_as_the_config_says(
+    start_broker: StartBroker, monkeypatch: pytest.MonkeyPatch, mode: str, kernel: str, error_code: int
+) -> None:
+    monkeypatch.setenv("OTTLA_KERNEL", kernel)
+    broker = start_broker(f"ottla.produce.validate.records={mode}")
+    with RawClient(broker.port) as client:
+        client.create_topic("plain")
+        client.create_topic("compact", cleanup_policy="compact")
+        for codec in (0, LZ4):
+            assert client.produce("plain", batch_of(b"sound", codec=codec)).error_code == 0
+            for _ in range(2):
+                assert client.produce("plain", lying_batch(codec)).error_code == error_code
+            assert client.produce("compact", lying_batch(codec)).error_code == INVALID_RECORD

@@ -60,18 +60,18 @@ def exists(client: RawClient, name: str) -> bool:
 
 REFUSED = [
     (by_counts("refused", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR, "2"),  # 71
-    (by_counts("refused", 1, 32767), ErrorCode.INVALID_REPLICATION_FACTOR, "1 brokers"),  # 71
-    (by_counts("refused", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR, "0"),
-    (by_counts("refused", 1, -2), ErrorCode.INVALID_REPLICATION_FACTOR, "-2"),
+    (by_counts("refused", 1, 32767), ErrorCode.INVALID_REPLICATION_FACTOR, "only 1 broker(s)"),  # 71
+    (by_counts("refused", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR, "larger than 0"),
+    (by_counts("refused", 1, -2), ErrorCode.INVALID_REPLICATION_FACTOR, "larger than 0"),
     (by_assignment("refused", [9]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 9"),  # 72
-    (by_assignment("refused", [1], [-1]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partition 1"),  # 72
-    (by_assignment("refused", [1, 1]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "repeat"),  # 72
-    (by_assignment("refused", [1], []), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "same number"),
-    (by_assignment("refused", []), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "none"),
-    (by_assignment("refused", [1], partitions=1), ErrorCode.INVALID_REQUEST, "not both"),
-    (by_assignment("refused", [1], factor=1), ErrorCode.INVALID_REQUEST, "not both"),
-    (by_counts("refused", 0), ErrorCode.INVALID_PARTITIONS, "0 partitions"),
-    (by_counts("refused", -2), ErrorCode.INVALID_PARTITIONS, "-2 partitions"),
+    (by_assignment("refused", [1], [-1]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker -1"),  # 72
+    (by_assignment("refused", [1, 1]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "more than once"),  # 72
+    (by_assignment("refused", [1], []), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "empty replica list"),
+    (by_assignment("refused", []), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "empty replica list"),
+    (by_assignment("refused", [1], partitions=1), ErrorCode.INVALID_REQUEST, "numPartitions"),
+    (by_assignment("refused", [1], factor=1), ErrorCode.INVALID_REQUEST, "replication factor"),
+    (by_counts("refused", 0), ErrorCode.INVALID_PARTITIONS, "non-positive"),
+    (by_counts("refused", -2), ErrorCode.INVALID_PARTITIONS, "non-positive"),
     (by_counts("refused", 2**31 - 1), ErrorCode.INVALID_PARTITIONS, "2147483647"),
     (by_counts("refused", retention_ms="soon"), ErrorCode.INVALID_CONFIG, "retention.ms"),
     (by_counts("refused", retention_ms=None), ErrorCode.INVALID_CONFIG, "retention.ms"),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from ottla.protocol.fetch_codec import FetchPartition
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.protocol.produce_client_codec import encode_produce_request
@@ -317,3 +318,23 @@ def test_topics_are_still_listed_after_all_of_it(shared_broker: BrokerProcess) -
         answer = client.ask(MetadataRequest(topics=None), 4, MetadataResponse)
         assert {topic.error_code for topic in answer.topics} == {0}
     assert "Traceback" not in shared_broker.log
+
+
+def test_fetches_of_partitions_that_do_not_exist_leave_no_memory_behind(
+    shared_broker: BrokerProcess, bystander: RawClient
+) -> None:
+    unknown = [FetchPartition(index, -1, 0, -1, -1, 1024) for index in range(20_000)]
+    arguments = fetch_arguments("absent", 0)._replace(session_epoch=0, topics=[("absent", unknown)])
+
+    def fetch_on_a_connection_of_its_own() -> None:
+        with RawClient(shared_broker.port) as client:
+            client.send_fetch(arguments)
+            ((_, fetched),) = client.receive_fetched().topics
+            assert len(fetched) == 20_000
+
+    for _ in range(3):  # what one such request takes is held for the next
+        fetch_on_a_connection_of_its_own()
+    before = shared_broker.resident_bytes
+    for _ in range(60):
+        fetch_on_a_connection_of_its_own()
+    assert shared_broker.resident_bytes - before < 32 * MIB

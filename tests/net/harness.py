@@ -12,7 +12,7 @@ import uvloop
 from ottla.core.config.listeners import Listener
 from ottla.core.disk import FileSlice
 from ottla.core.exchange import Deferred, FrameHandler
-from ottla.net.limits import NetworkLimits
+from ottla.net.limits import NO_LIMIT, NetworkLimits
 from ottla.net.server import Server
 
 Result = TypeVar("Result")
@@ -101,11 +101,18 @@ class RunningServer:
     """Loop and server; `call` runs a function on the loop's thread."""
 
     def __init__(
-        self, handler: FrameHandler, limits: NetworkLimits | None = None, *, is_accepting: bool = True
+        self,
+        handler: FrameHandler,
+        limits: NetworkLimits | None = None,
+        *,
+        is_accepting: bool = True,
+        descriptors_max: int = NO_LIMIT,
     ) -> None:
         self.loop = uvloop.new_event_loop()
         self.executor = ThreadPoolExecutor(1)
-        self.server = Server(self.loop, handler, limits or NetworkLimits(), self.executor)
+        self.server = Server(
+            self.loop, handler, limits or NetworkLimits(), self.executor, descriptors_max=descriptors_max
+        )
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._clients: list[Client] = []
         (listener,) = self.server.bind([Listener("PLAINTEXT", "127.0.0.1", 0)])
@@ -122,6 +129,11 @@ class RunningServer:
     def settled(self) -> Server:
         """The server after the turn that is under way; not to be called on the loop's thread."""
         return self.call(lambda: self.server)
+
+    def turn(self) -> None:
+        """Let the loop see what has happened on its sockets."""
+        for _ in range(3):
+            self.settled()
 
     def complete(self, deferred: Deferred, answer: bytes | list[bytes | FileSlice] | None) -> None:
         self.call(lambda: deferred.complete(answer))

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from ottla.net.connection_quota import ConnectionQuota
+from ottla.net.connection_quota import OPEN_FILES, ConnectionQuota
 from ottla.net.limits import DEFAULT_IN_FLIGHT_MAX_BYTES, NetworkLimits
-from ottla.net.open_file_limit import raise_open_file_limit
+from ottla.net.open_file_limit import raise_open_file_limit, share_descriptors
 
 from .harness import Client, RunningServer, echo, frame
 
@@ -178,7 +178,7 @@ def test_running_out_of_descriptors_pauses_accepting_and_recovers() -> None:
         try:
             _use_up_descriptors(fillers)
             late.socket.connect(("127.0.0.1", running.port))
-            running.wait_until(lambda: "open files" in running.server.metrics.refused)
+            running.wait_until(lambda: OPEN_FILES in running.server.metrics.refused)
             assert served.ask(b"still here") == b"still here"
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -223,6 +223,32 @@ def test_open_file_limit_is_raised_as_far_as_granted_where_the_hard_one_is_not(
     monkeypatch.setattr(resource, "setrlimit", setrlimit)
     assert raise_open_file_limit() == expected
     assert held[-1] == (expected, resource.RLIM_INFINITY)
+
+
+@pytest.mark.parametrize(
+    ("limit", "connections", "cached_files"),
+    [(64, 32, 16), (256, 160, 32), (1024, 768, 192), (4096, 3072, 960), (1_048_576, 1_048_576 - 2064, 2000)],
+)
+def test_files_get_what_they_need_of_the_descriptors_or_a_quarter(
+    limit: int, connections: int, cached_files: int
+) -> None:
+    assert share_descriptors(limit, cached_files_max=2000) == (connections, cached_files)
+
+
+def test_without_a_limit_of_open_files_nothing_is_divided() -> None:
+    assert share_descriptors(resource.RLIM_INFINITY, cached_files_max=2000) is None
+
+
+def test_connections_that_there_are_no_descriptors_for_are_closed_and_the_others_served_on() -> None:
+    with RunningServer(echo, descriptors_max=3) as running:
+        served = [running.connect() for _ in range(3)]
+        for client in served:
+            assert client.ask(b"hello") == b"hello"
+        assert running.connect().is_closed_by_peer()
+        running.call(lambda: running.server.update_connection_limits(NetworkLimits(max_connections=10)))
+        assert running.connect().is_closed_by_peer(), "no key can raise it"
+        assert [client.ask(b"still here") for client in served] == [b"still here"] * 3
+        assert running.settled().metrics.refused == {OPEN_FILES: 2}
 
 
 def test_connection_limits_can_change_while_running() -> None:

@@ -1,6 +1,8 @@
 """Answers in the order of requests (FAULT 12), requests that wait, and what they hold back."""
 
 import queue
+import socket
+import struct
 import weakref
 
 import pytest
@@ -153,6 +155,70 @@ def test_requests_that_wait_are_abandoned_when_their_connection_ends(kind: bytes
         running.wait_until(lambda: parking.abandoned == [kind])
         running.complete(deferred, frame(b"too late"))
         assert running.settled().metrics.connections == 0
+
+
+def end_connection(client: Client, end: str) -> None:
+    if end == "half closed":
+        client.socket.shutdown(socket.SHUT_WR)
+    else:
+        if end == "reset":
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+
+
+@pytest.mark.parametrize("end", ["closed", "half closed", "reset"])
+def test_requests_that_were_read_are_started_in_order_before_the_connection_ends(end: str) -> None:
+    parking = Parking()
+    with RunningServer(parking) as running:
+        client = running.connect()
+        bodies = [b"hold 1", *(b"silent %d" % number for number in range(200)), b"hold 2", b"silent 200"]
+        client.send(b"".join(map(frame, bodies)))
+        _, first = parking.take()  # what came behind it was read with it, and waits
+        end_connection(client, end)
+        running.turn()
+        running.complete(first, None)
+        _, second = parking.take()
+        running.complete(second, None)
+        running.wait_until(lambda: running.server.metrics.connections == 0)
+        assert parking.started == bodies
+        assert running.settled().in_flight_bytes == 0
+
+
+def test_peer_that_half_closes_gets_the_answers_to_what_was_read() -> None:
+    parking = Parking()
+    with RunningServer(parking) as running:
+        client = running.connect()
+        client.send(frame(b"hold") + frame(b"one") + frame(b"two"))
+        _, deferred = parking.take()
+        end_connection(client, "half closed")
+        running.turn()
+        running.complete(deferred, frame(b"held"))
+        assert [client.receive() for _ in range(3)] == [b"held", b"one", b"two"]
+        assert client.is_closed_by_peer()
+
+
+def test_peer_that_half_closes_gets_the_rest_of_a_long_answer() -> None:
+    answer = bytes(8_000_000)
+    with RunningServer(lambda received, peer: frame(answer)) as running:
+        client = running.connect(receive_buffer_bytes=4096)
+        client.send(frame(b"?"))
+        running.wait_until(lambda: 0 < running.server.metrics.bytes_out < len(answer))
+        end_connection(client, "half closed")
+        running.turn()
+        assert client.receive() == answer
+        assert client.is_closed_by_peer()
+
+
+def test_peer_that_is_gone_is_not_waited_for_without_end() -> None:
+    parking = Parking()
+    with RunningServer(parking, NetworkLimits(frame_deadline_ms=20, sweep_interval_ms=5)) as running:
+        client = running.connect()
+        client.send(frame(b"hold") + frame(b"never started"))
+        parking.take()
+        end_connection(client, "closed")
+        running.wait_until(lambda: parking.abandoned == [b"hold"])
+        running.wait_until(lambda: running.server.metrics.connections == 0)
+        assert parking.started == [b"hold"]
 
 
 def test_failing_abandonment_does_not_keep_the_others_from_being_told() -> None:

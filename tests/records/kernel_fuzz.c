@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "_kernel_columns.h"
+#include "_kernel_walk.h"
 
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
@@ -160,6 +161,38 @@ static void decode(kernel_sink *sink, const kernel_bytes *body, int64_t record_c
     free(copy);
 }
 
+/* What the walk lets through, every reader can read. */
+static void walk(const kernel_bytes *body, int64_t record_count, int is_sound)
+{
+    kernel_walk walked;
+    kernel_bytes keyless = {NULL, 0, 0};
+    int64_t base_timestamp_ms = below(4) ? 1700000000000 : any_number();
+    if (!is_sound && below(4) == 0)
+        record_count = any_number();
+    uint8_t *copy = exact_copy(body->data, body->size);
+    const char *fault =
+        kernel_walk_records(copy, body->size, record_count, base_timestamp_ms, &walked, below(2) ? &keyless : NULL);
+    CHECK(fault == NULL || !is_sound);
+    CHECK(keyless.size <= (size_t)(record_count < 0 ? 0 : record_count) * sizeof(int32_t));
+    if (fault == NULL) {
+        const uint8_t *at = copy;
+        int64_t largest_ms = -1;
+        CHECK(walked.index == record_count);
+        for (int64_t index = 0; index < record_count; index++) {
+            kernel_record record;
+            CHECK(kernel_read_record(&at, copy + body->size, &record) == NULL);
+            CHECK(record.offset_delta == index);
+            int64_t timestamp_ms = kernel_wrapping_add(base_timestamp_ms, record.timestamp_delta);
+            CHECK(timestamp_ms <= walked.max_timestamp_ms && timestamp_ms >= walked.min_timestamp_ms);
+            if (timestamp_ms > largest_ms)
+                largest_ms = timestamp_ms;
+        }
+        CHECK(at == copy + body->size && largest_ms == walked.max_timestamp_ms);
+    }
+    kernel_release(&keyless);
+    free(copy);
+}
+
 enum { ROWS = 9, HEADERS = 14, DATA = 64 };
 
 /* Columns whose buffers are of the right size, or a little less, with offsets that may point anywhere. */
@@ -252,8 +285,10 @@ int main(int argument_count, char **arguments)
             encode(&batch);
         /* Whatever was appended is read back. */
         decode(&sink, &batch.records, batch.record_count, 1);
+        walk(&batch.records, batch.record_count, 1);
         damage(&batch.records);
         decode(&sink, &batch.records, batch.record_count, 0);
+        walk(&batch.records, batch.record_count, 0);
         if (batch.records.size > 0) {
             uint8_t *key = exact_copy(batch.records.data, batch.records.size);
             decoded += kernel_murmur2(key, batch.records.size) & 1;

@@ -13,6 +13,7 @@ from array import array
 from types import ModuleType
 from typing import Any
 
+from ottla.records.errors import CorruptBatch
 from ottla.records.header import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
 from ottla.records.read import read_records
 
@@ -279,6 +280,32 @@ class Fuzz:
                 bytes(memoryview(part))
         self.kept.append(finished)
 
+    # Walks.
+
+    def walk(self) -> None:
+        batch = self.batch()
+        for _ in range(self.random.randrange(20)):
+            key, value = self.data(), self.data()
+            if batch.appender.append(self.random.randrange(2**42), key, value) >= 0:
+                batch.sent.append((key, value))
+        body = bytearray(self.random.randrange(3)) + batch.appender.records()
+        start = len(body) - len(batch.appender.records())
+        count = len(batch.sent)
+        walked = self.kernel.walk_records(memoryview(body), start, count, batch.appender.base_timestamp_ms, True)
+        assert walked[1] == (batch.appender.max_timestamp_ms if count else -1)
+        assert walked[2] == [index for index, (key, _) in enumerate(batch.sent) if key is None]
+        for _ in range(4):
+            if len(body) > start:
+                body[self.random.randrange(start, len(body))] = self.random.randrange(256)
+            damaged = self.random.choice((bytes(body), body, memoryview(body), memoryview(body)[::2], self.anything()))
+            position = self.random.choice((start, 0, -1, len(body), len(body) + 1, self.number()))
+            wanted = self.random.choice((count, self.number()))
+            try:
+                self.kernel.walk_records(damaged, position, wanted, self.number(), self.random.random() < 0.5)
+            except (CorruptBatch, *REFUSALS):
+                pass
+        self.refused(lambda: self.kernel.walk_records(*(self.anything() for _ in range(self.random.randrange(7)))))
+
     # Several threads.
 
     def threads(self) -> None:
@@ -309,7 +336,7 @@ class Fuzz:
         assert len(set(places)) == len(places) == sum(batch.appender.record_count for batch in batches)
 
     def run(self, rounds: int) -> None:
-        tasks = (self.through_the_gate, self.append, self.append_rows, self.columns)
+        tasks = (self.through_the_gate, self.append, self.append_rows, self.columns, self.walk)
         for number in range(rounds):
             self.random.choice(tasks)()
             if number % 500 == 0:

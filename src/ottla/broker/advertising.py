@@ -7,6 +7,7 @@ from ottla.coordination.paths import BrokerRegistration
 from ottla.core.cluster import BrokerEndpoint
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.listeners import Listener
+from ottla.core.config.values import ConfigValue
 from ottla.core.types import TimestampMs
 
 
@@ -17,6 +18,20 @@ def advertised_endpoints(config: BrokerConfig, bound: Sequence[Listener]) -> tup
         BrokerEndpoint(listener.name, listener.host or socket.gethostname(), listener.port or ports[listener.name])
         for listener in config.advertised_listeners()
     )
+
+
+def derived_configs(
+    config: BrokerConfig, bound: Sequence[Listener], endpoints: Sequence[BrokerEndpoint]
+) -> dict[str, ConfigValue]:
+    """What the start made of keys that say nothing, or leave something open: DescribeConfigs shows what holds."""
+    return {
+        "listeners": tuple(str(listener) for listener in bound),
+        "advertised.listeners": tuple(
+            str(Listener(entry.listener_name, entry.host, entry.port)) for entry in endpoints
+        ),
+        "inter.broker.listener.name": config.inter_broker_listener_name(),
+        "ottla.coordination.path": config.coordination_path,
+    }
 
 
 def registration_of(

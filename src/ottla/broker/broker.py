@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
-from ottla.broker.advertising import advertised_endpoints, registration_of
+from ottla.broker.advertising import advertised_endpoints, derived_configs, registration_of
 from ottla.broker.api import Dispatcher
 from ottla.broker.background import ThreadBackground
 from ottla.broker.cluster_join import ClusterJoin, StoreFailed, ask
@@ -43,7 +43,8 @@ from ottla.core.config.current import CurrentConfig
 from ottla.core.config.definition import ConfigError
 from ottla.core.config.listeners import Listener
 from ottla.core.types import TopicPartition
-from ottla.net.open_file_limit import raise_open_file_limit
+from ottla.net.limits import NO_LIMIT
+from ottla.net.open_file_limit import DescriptorShares, raise_open_file_limit, share_descriptors
 from ottla.net.server import Server
 from ottla.purgatory.purgatory import Purgatory
 from ottla.replication.replicas import Replicas, Waiting
@@ -133,7 +134,7 @@ class Broker:
 
     async def _start(self) -> None:
         self.state = BrokerState.STARTING
-        raise_open_file_limit()
+        self._share_descriptors()
         self._start_metrics()
         self._start_scheduler()
         self._open_store()
@@ -153,6 +154,19 @@ class Broker:
         self._start_housekeeping()
         self._server.start_accepting()
         self.is_accepting = True
+
+    def _share_descriptors(self) -> None:
+        """Neither connections nor segments may take the descriptors that the other needs."""
+        wanted = self._config.get_int("ottla.segment.open.files.max")
+        limit = raise_open_file_limit()
+        shares = share_descriptors(limit, cached_files_max=wanted) or DescriptorShares(NO_LIMIT, wanted)
+        self._descriptor_shares = shares
+        if shares.cached_files_max < wanted:
+            _LOG.warning(
+                "the limit of open files is %d: at most %d connections, and %d files of segments are kept open",
+                limit,
+                *shares,
+            )
 
     def _start_metrics(self) -> None:
         listen = self._config.get_optional_str("ottla.metrics.listen")
@@ -215,7 +229,7 @@ class Broker:
     async def _open_logs(self, images: dict[str, TopicImage]) -> None:
         config = self._config
         self.state = BrokerState.RECOVERING
-        self._disk = RealDisk()
+        self._disk = RealDisk(let_go_of_open_files=lambda: self._log_manager.let_go_of_open_files())
         self._log_manager = LogManager(
             self._disk,
             config.log_dirs,
@@ -223,7 +237,7 @@ class Broker:
             background=self._background,
             call_soon=self._loop.call_soon,
             producer_expiration_ms=config.get_int("producer.id.expiration.ms"),
-            open_files_max=config.get_int("ottla.segment.open.files.max"),
+            open_files_max=self._descriptor_shares.cached_files_max,
         )
         self._started.push_async_callback(self._close_logs)
         self._log_manager.open(MetaProperties(self.broker_id, self.cluster_id))
@@ -255,10 +269,18 @@ class Broker:
         limits = network_limits_of(self._config)
         metrics = self._metrics
         self._dispatcher = Dispatcher(self._clock) if metrics is None else metrics.dispatcher(self._clock)
-        self._server = Server(self._loop, self._dispatcher, limits, self._background.executor)
+        self._server = Server(
+            self._loop,
+            self._dispatcher,
+            limits,
+            self._background.executor,
+            descriptors_max=self._descriptor_shares.connections_max,
+        )
         self._started.push_async_callback(self._stop_server)
         bound = self._server.bind(self._config.listeners())
         self.address = f"{bound[0].host or '127.0.0.1'}:{bound[0].port}"
+        self._endpoints = advertised_endpoints(self._config, bound)
+        self._config = self._config.with_derived(derived_configs(self._config, bound, self._endpoints))
         return bound
 
     async def _stop_server(self) -> None:
@@ -405,7 +427,7 @@ class Broker:
         )
 
     async def _register(self, join: ClusterJoin, bound: tuple[Listener, ...]) -> None:
-        endpoints = advertised_endpoints(self._config, bound)
+        endpoints = self._endpoints
         self._cache.put_brokers([BrokerInfo(self.broker_id, endpoints, self._config.get_optional_str("broker.rack"))])
         await join.register(self.broker_id, registration_of(self._config, bound, endpoints, self._clock()))
         is_controller = self._cache.controller_id == self.broker_id

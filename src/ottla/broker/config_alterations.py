@@ -61,7 +61,7 @@ class ConfigAlterations:
         for position, (resource, change) in enumerate(changes):
             on_one = partial(on_altered, position)
             if times[resource] > 1:
-                on_one(ConfigFault(ErrorCode.INVALID_REQUEST, f"{resource.name!r} is named twice; name each once"))
+                on_one(ConfigFault(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."))
             else:
                 self._alter_one(resource, change, on_one, validate_only=validate_only)
         finish_one()
@@ -90,9 +90,7 @@ def wrong_logger_owner(name: str, broker_id: int) -> ConfigFault | None:
     """Loggers are a process's own: only that broker can be asked for them."""
     if name == str(broker_id):
         return None
-    return ConfigFault(
-        ErrorCode.INVALID_REQUEST, f"loggers of broker {name!r}: ask that broker itself, this one is {broker_id}"
-    )
+    return ConfigFault(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker_id} but received {name}")
 
 
 def unserved_resource(resource_type: int) -> ConfigFault:

@@ -18,16 +18,20 @@ from ottla.replication.replicas import Replicas
 FIRST_VERSION_WITH_ZSTD = 10
 _READ_COMMITTED = 1
 _NONE = b""
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class FetchResult:
     """What one reading came to, in the order of the request."""
 
-    __slots__ = ("is_enough", "partitions")
+    __slots__ = ("has_unknown", "is_enough", "partitions")
 
-    def __init__(self, partitions: list[tuple[TopicKey, FetchedPartition, int]], *, is_enough: bool) -> None:
+    def __init__(
+        self, partitions: list[tuple[TopicKey, FetchedPartition, int]], *, is_enough: bool, has_unknown: bool
+    ) -> None:
         self.partitions = partitions  # topic, answer, bytes of records
         self.is_enough = is_enough
+        self.has_unknown = has_unknown  # a partition that doesn't exist
 
 
 class FetchRead:
@@ -74,15 +78,35 @@ class FetchRead:
         """Read every partition once."""
         bytes_left = self._max_bytes
         bytes_read = 0
-        has_error = False
+        has_error = has_unknown = False
         results: list[tuple[TopicKey, FetchedPartition, int]] = []
         for topic, wanted in self._wanted:
             fetched, size_bytes = self._read_one(topic, wanted, bytes_left, is_first=bytes_read == 0)
             results.append((topic, fetched, size_bytes))
             bytes_read += size_bytes
             bytes_left = max(bytes_left - size_bytes, 0)
-            has_error = has_error or fetched.error_code != 0
-        return FetchResult(results, is_enough=has_error or bytes_read >= self._min_bytes or not self._wanted)
+            if fetched.error_code:
+                has_error = True
+                has_unknown = has_unknown or fetched.error_code in _UNKNOWN
+        is_enough = has_error or bytes_read >= self._min_bytes or not self._wanted
+        if not is_enough and bytes_read:
+            is_enough = self._ends_at_a_later_segment(results)
+        return FetchResult(results, is_enough=is_enough, has_unknown=has_unknown)
+
+    def _ends_at_a_later_segment(self, results: list[tuple[TopicKey, FetchedPartition, int]]) -> bool:
+        """Whether a read stopped where its segment ends although the consumer may see more behind it.
+
+        A read never crosses segments, so waiting could not add to this one: the next fetch goes on (as in Kafka).
+        """
+        for (topic, wanted), (_, fetched, size_bytes) in zip(self._wanted, results, strict=True):
+            if size_bytes:
+                partition = self._find(topic, wanted.partition)
+                if (
+                    isinstance(partition, Partition)
+                    and partition.log.next_segment_offset(wanted.fetch_offset) < fetched.high_watermark
+                ):
+                    return True
+        return False
 
     def _name_of(self, topic: TopicKey) -> str | None:
         return topic if isinstance(topic, str) else self._cache.name_of(topic)
@@ -109,18 +133,12 @@ class FetchRead:
                 if records is not None and records.length == 0:
                     return _failed(index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, partition), 0
         except StorageError as error:
+            if error.is_out_of_descriptors:
+                # Those of this answer hold them: as if the answer were full, and the next one begins with this.
+                return _fetched(partition, _NONE, is_committed=self._is_committed), 0
             self._replicas.on_storage_error(partition, error)
             return _failed(index, ErrorCode.KAFKA_STORAGE_ERROR), 0
-        fetched = FetchedPartition(
-            index,
-            0,
-            partition.high_watermark,
-            partition.last_stable_offset,
-            partition.log.log_start_offset,
-            () if self._is_committed else None,
-            -1,
-            _NONE if records is None else records,
-        )
+        fetched = _fetched(partition, _NONE if records is None else records, is_committed=self._is_committed)
         return fetched, 0 if records is None else records.length
 
     def _find(self, topic: TopicKey, index: int) -> Partition | ErrorCode:
@@ -134,6 +152,19 @@ class FetchRead:
         if self._is_replica:
             return ErrorCode.REPLICA_NOT_AVAILABLE  # no partition here has followers
         return self._replicas.find(name, index)
+
+
+def _fetched(partition: Partition, records: bytes | FileSlice, *, is_committed: bool) -> FetchedPartition:
+    return FetchedPartition(
+        partition.topic_partition.partition,
+        0,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+        () if is_committed else None,
+        -1,
+        records,
+    )
 
 
 def _failed(index: int, error_code: ErrorCode, partition: Partition | None = None) -> FetchedPartition:

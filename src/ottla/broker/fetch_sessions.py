@@ -1,11 +1,11 @@
 """Fetch sessions (KIP-227): the broker remembers what a client fetches, so that each request names only changes.
 
-Owned by the fetch handler; event loop only. The number of sessions is bounded; a client that gets none (id 0) simply
-goes on with full fetches.
+Owned by the fetch handler; event loop only. A session outlives its connection, as in Kafka: clients come back. So both
+the sessions and the partitions in all of them are bounded; a client that gets none (id 0) goes on with full fetches.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from ottla.core.errors import ErrorCode
@@ -39,15 +39,27 @@ class _Remembered:
 
 
 class FetchSession:
-    """What one client fetches. Partitions are kept in the order in which they are served next."""
+    """What one client fetches. Partitions are kept in the order in which they are served next.
 
-    __slots__ = ("epoch", "last_used_ms", "partitions", "session_id", "uses_topic_ids")
+    The id of a session that is closed is 0, which is also how a client learns of it.
+    """
 
-    def __init__(self, session_id: int, *, uses_topic_ids: bool) -> None:
+    __slots__ = (
+        "cached_partitions",
+        "created_ms",
+        "epoch",
+        "last_used_ms",
+        "partitions",
+        "session_id",
+        "uses_topic_ids",
+    )
+
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, now_ms: int = 0) -> None:
         self.session_id = session_id
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
-        self.last_used_ms = 0
+        self.created_ms = self.last_used_ms = now_ms
+        self.cached_partitions = 0  # as counted by `FetchSessions`
         self.partitions: OrderedDict[SessionKey, _Remembered] = OrderedDict()
 
     def update(self, wanted: Iterable[tuple[TopicKey, FetchPartition]], forgotten: Iterable[SessionKey]) -> None:
@@ -95,31 +107,37 @@ class FetchSession:
 class FetchSessions:
     """All sessions of a broker, the least recently used first."""
 
-    def __init__(self, *, slots: int, new_id: Callable[[], int]) -> None:
+    def __init__(self, *, slots: int, partitions_max: int, new_id: Callable[[], int]) -> None:
         self._slots = slots
+        self._partitions_max = partitions_max
         self._new_id = new_id
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self.cached_partitions = 0  # over all sessions
+        self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def close(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.session_id = NO_SESSION
+            self.cached_partitions -= session.cached_partitions
 
-    def create(self, *, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        """A new session, or None when all slots are taken by sessions that are in use."""
+    def create(
+        self, wanted: Collection[tuple[TopicKey, FetchPartition]], *, uses_topic_ids: bool, now_ms: int
+    ) -> FetchSession | None:
+        """A new session, or None when there is no room for it beside those that are in use."""
+        if not self._make_room(len(wanted), now_ms):
+            return None
         sessions = self._sessions
-        if len(sessions) >= self._slots:
-            oldest = next(iter(sessions.values()), None)
-            if oldest is None or now_ms - oldest.last_used_ms < _EVICTABLE_AFTER_MS:
-                return None
-            del sessions[oldest.session_id]
         session_id = self._new_id()
         while session_id in sessions or session_id == NO_SESSION:
             session_id = self._new_id()
-        session = FetchSession(session_id, uses_topic_ids=uses_topic_ids)
-        session.last_used_ms = now_ms
+        session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        session.update(wanted, ())
         sessions[session_id] = session
+        self._count(session)
         return session
 
     def resume(self, session_id: int, *, epoch: int, uses_topic_ids: bool, now_ms: int) -> FetchSession | SessionFault:
@@ -135,3 +153,45 @@ class FetchSessions:
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session_id)
         return session
+
+    def on_updated(self, session: FetchSession, *, now_ms: int) -> None:
+        """A session has other partitions than before; without room for them it is closed."""
+        self._count(session)
+        if self.cached_partitions > self._partitions_max:
+            self._evict_unused(partitions=0, sessions=0, now_ms=now_ms)
+            if self.cached_partitions > self._partitions_max:
+                self._evict(session)
+
+    def _count(self, session: FetchSession) -> None:
+        self.cached_partitions += len(session.partitions) - session.cached_partitions
+        session.cached_partitions = len(session.partitions)
+
+    def _make_room(self, partitions: int, now_ms: int) -> bool:
+        if partitions > self._partitions_max or not self._slots:
+            return False
+        self._evict_unused(partitions=partitions, sessions=1, now_ms=now_ms)
+        if self.cached_partitions + partitions > self._partitions_max:
+            return False
+        if len(self._sessions) < self._slots:
+            return True
+        # As Kafka does: after some time a session has to give its slot to one that saves more.
+        settled = [one for one in self._sessions.values() if now_ms - one.created_ms >= _EVICTABLE_AFTER_MS]
+        smallest = min(settled, key=lambda one: one.cached_partitions, default=None)
+        if smallest is None or smallest.cached_partitions >= partitions:
+            return False
+        self._evict(smallest)
+        return True
+
+    def _evict_unused(self, *, partitions: int, sessions: int, now_ms: int) -> None:
+        """Let those go that nobody has used for long, until so much more finds room."""
+        while (
+            len(self._sessions) + sessions > self._slots or self.cached_partitions + partitions > self._partitions_max
+        ):
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_ms - oldest.last_used_ms < _EVICTABLE_AFTER_MS:
+                return
+            self._evict(oldest)
+
+    def _evict(self, session: FetchSession) -> None:
+        self.evictions += 1
+        self.close(session.session_id)

@@ -2,6 +2,7 @@
 
 from ottla.core.config.config import BrokerConfig, TopicConfig
 from ottla.net.limits import NetworkLimits
+from ottla.records.kernel import IS_COMPILED
 from ottla.storage.log_config import LogConfig
 
 
@@ -30,7 +31,14 @@ def log_config_of(config: TopicConfig) -> LogConfig:
         compression_lz4_level=config.get_int("compression.lz4.level"),
         compression_zstd_level=config.get_int("compression.zstd.level"),
         min_insync_replicas=config.get_int("min.insync.replicas"),
+        walks_records=walks_records(config.broker),
     )
+
+
+def walks_records(config: BrokerConfig) -> bool:
+    """Whether every produced batch is walked through: with the C kernel that costs next to nothing."""
+    mode = config.get_str("ottla.produce.validate.records")
+    return IS_COMPILED if mode == "kernel" else mode == "always"
 
 
 def network_limits_of(config: BrokerConfig) -> NetworkLimits:

@@ -1,44 +1,45 @@
 """What a produced batch needs before it can be appended and what takes too long for the event loop.
 
-Only topics with a `compression.type` of their own or with compaction need it, and batches that don't say how recent
-their records are; it runs on a thread.
+That is a walk through the records of compressed and of large batches, and the re-compression for topics with a
+`compression.type` of their own. It runs on a thread.
 """
+
+from threading import Lock
 
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TimestampMs
-from ottla.records.compression import codec_of_topic
+from ottla.records.compression import DECOMPRESSED_BYTES_MAX, codec_of_topic
 from ottla.records.errors import CorruptBatch
+from ottla.records.header import BatchHeader
+from ottla.records.kernel import IS_COMPILED
 from ottla.records.recompress import recompress
-from ottla.records.validate import (
-    ProduceFault,
-    check_produced,
-    check_records_deeply,
-    mend_max_timestamp,
-    needs_walk,
-)
+from ottla.records.validate import ProduceFault, check_produced
+from ottla.records.walk import check_records, has_wrong_maximum
 from ottla.storage.log_config import LogConfig
 
 _ATTRIBUTES_POSITION = 22  # the low byte, which has the codec
-_CODEC_MASK = 0x07
-_AS_SENT = "producer"
+CODEC_MASK = 0x07
 
-# A compacted topic's records are walked one by one, and a walk holds the interpreter: small plain batches are walked
-# where they are, by the log; what a compressed one may grow to is bounded.
-_WALKED_INLINE_MAX_BYTES = 16 * 1024
+# Plain batches up to this size are walked where they are, by the log. Without the kernel a walk of 16 KB takes longer
+# than one of 1 MB with it, which is under a millisecond for the smallest records.
+WALKED_INLINE_MAX_BYTES = 1024 * 1024 if IS_COMPILED else 16 * 1024
+
+# What a compressed batch may grow to while others do too; one that grows further has its turn alone.
 _WALKED_MAX_BYTES = 32 * 1024 * 1024
+_alone = Lock()
 
 
 def needs_preparation(records: memoryview | ProduceFault, config: LogConfig) -> bool:
     """Cheap: asked for every produced batch."""
-    if isinstance(records, memoryview) and needs_walk(records, config.produce_limits):
-        return True
-    if config.compression_type == _AS_SENT and not config.compact:
-        return False
     if not isinstance(records, memoryview) or len(records) <= _ATTRIBUTES_POSITION:
         return False
-    if config.compact and (len(records) > _WALKED_INLINE_MAX_BYTES or _codec_of(records)):
+    codec = records[_ATTRIBUTES_POSITION] & CODEC_MASK
+    if (codec or len(records) > WALKED_INLINE_MAX_BYTES) and (
+        config.walks_records or config.compact or has_wrong_maximum(records)
+    ):
         return True
-    return _is_other_codec(records, config)
+    wanted = codec_of_topic(config.compression_type)
+    return wanted is not None and wanted != codec
 
 
 def prepare(
@@ -50,20 +51,16 @@ def prepare(
     """
     if records is None or config is None:
         return records
-    limits = config.produce_limits
-    header = check_produced(records, limits, produce_version=produce_version, now_ms=now_ms, is_prepared=True)
-    if isinstance(header, ProduceFault):
-        return header
-    header = mend_max_timestamp(records, header, limits, now_ms=now_ms, max_bytes=_WALKED_MAX_BYTES)
+    header = check_produced(records, config.produce_limits, produce_version=produce_version, now_ms=now_ms)
     if isinstance(header, ProduceFault):
         return header
     codec = codec_of_topic(config.compression_type)
     keeps_codec = codec is None or codec == header.compression
-    if config.compact or not keeps_codec:
+    if config.walks_records or config.compact or not keeps_codec or has_wrong_maximum(records):
         # Before a re-compression too: its new checksum would make records that don't add up look sound.
-        fault = check_records_deeply(records, header, requires_keys=config.compact, max_bytes=_WALKED_MAX_BYTES)
-        if fault is not None:
-            return fault
+        walked = _walk(records, header, config, now_ms)
+        if isinstance(walked, ProduceFault):
+            return walked
     if codec is None or keeps_codec:
         return records
     try:
@@ -72,10 +69,23 @@ def prepare(
         return ProduceFault(ErrorCode.INVALID_RECORD, str(error))
 
 
-def _codec_of(records: memoryview) -> int:
-    return records[_ATTRIBUTES_POSITION] & _CODEC_MASK
+def _walk(
+    records: memoryview, header: BatchHeader, config: LogConfig, now_ms: TimestampMs
+) -> BatchHeader | ProduceFault:
+    """A batch that can't be decompressed in the space that all may have is tried in more, one at a time."""
 
+    def walk_within(max_bytes: int) -> BatchHeader | ProduceFault:
+        return check_records(
+            records,
+            header,
+            config.produce_limits,
+            requires_keys=config.compact,
+            now_ms=now_ms,
+            max_bytes=max_bytes,
+        )
 
-def _is_other_codec(records: memoryview, config: LogConfig) -> bool:
-    codec = codec_of_topic(config.compression_type)
-    return codec is not None and _codec_of(records) != codec
+    walked = walk_within(_WALKED_MAX_BYTES)
+    if not isinstance(walked, ProduceFault) or not header.compression or walked.record_indexes:
+        return walked
+    with _alone:
+        return walk_within(DECOMPRESSED_BYTES_MAX)

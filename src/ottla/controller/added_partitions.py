@@ -14,7 +14,7 @@ from ottla.controller.assignments import (
     impossible_count,
 )
 from ottla.controller.placement import Assignment, place
-from ottla.controller.topic_faults import TopicFault, fault_of_store, unknown_topic
+from ottla.controller.topic_faults import TopicFault, fault_of_store, not_hosted
 from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.controller.topic_nodes import addition_of
 from ottla.coordination import paths
@@ -65,7 +65,7 @@ class AddedPartitions:
         """Let a topic grow; `on_done` hears of it when clients can use the new partitions."""
         name = wanted.topic
         if not self._is_there(name):
-            on_done(unknown_topic(name))
+            on_done(not_hosted())
         elif name in INTERNAL_TOPICS:
             on_done(
                 TopicFault(
@@ -84,7 +84,7 @@ class AddedPartitions:
 
         def on_read(result: Result) -> None:
             if result.code == Code.NO_NODE or not self._is_there(name):
-                on_done(unknown_topic(name))
+                on_done(not_hosted())
                 return
             if not result.is_ok:
                 on_done(fault_of_store(name, result))
@@ -122,7 +122,7 @@ class AddedPartitions:
                 self._try(wanted, on_done, validate_only=False, tries_left=tries_left - 1)
                 return
             if result.code == Code.NO_NODE or name not in self._images:
-                on_done(unknown_topic(name))
+                on_done(not_hosted())
                 return
             if not result.is_ok:
                 on_done(fault_of_store(name, result))
@@ -139,9 +139,11 @@ class AddedPartitions:
         name, total, assignments = wanted
         present = len(assigned.partitions)
         if total <= present:
+            if total == present:
+                return TopicFault(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
             return TopicFault(
                 ErrorCode.INVALID_PARTITIONS,
-                f"topic {name!r} has {present} partitions, {total} would not be more",
+                f"The topic {name} currently has {present} partition(s); {total} would not be an increase.",
             )
         if total - present > PARTITIONS_MAX:
             return impossible_count(total - present)

@@ -1,5 +1,6 @@
 """Checks of what a request says about replicas: how many partitions, on which brokers. Pure functions."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from ottla.controller.placement import Assignment
@@ -16,10 +17,8 @@ def check_new_assignment(assignment: Assignment, live: Collection[BrokerId]) -> 
     if not 0 < len(assignment) <= PARTITIONS_MAX:
         return impossible_count(len(assignment))
     if list(assignment) != list(range(len(assignment))):
-        return _refused("partitions must be numbered from 0 without gaps")
-    if len({len(replicas) for replicas in assignment.values()}) > 1:
-        return _refused("every partition must have the same number of replicas")
-    return check_replicas(assignment, live)
+        return _refused("partitions should be a consecutive 0-based integer sequence")
+    return check_replicas(assignment, live) or _check_counts(assignment, len(assignment[0]))
 
 
 def check_added_assignment(
@@ -27,39 +26,58 @@ def check_added_assignment(
 ) -> TopicFault | None:
     """Partitions that a topic shall have in addition."""
     if len(added) != expected_partitions:
-        return _refused(f"{expected_partitions} partitions to be added, {len(added)} assignments given")
-    for index, replicas in added.items():
-        if len(replicas) != replication_factor:
-            return _refused(
-                f"partition {index}: {len(replicas)} replicas, those of the topic have {replication_factor}"
-            )
-    return check_replicas(added, live)
+        return _refused(
+            f"Attempted to add {expected_partitions} additional partition(s), but only {len(added)} assignment(s) were "
+            "specified."
+        )
+    return check_replicas(added, live) or _check_counts(added, replication_factor)
 
 
 def check_replicas(assignment: Assignment, live: Collection[BrokerId]) -> TopicFault | None:
     """Every replica on a live broker, and on each only one."""
-    for index, replicas in assignment.items():
-        if not replicas or len(set(replicas)) != len(replicas):
-            return _refused(f"partition {index}: replicas {list(replicas)} repeat or are none")
+    for replicas in assignment.values():
+        if not replicas:
+            return _refused("The manual partition assignment includes an empty replica list.")
+        if len(set(replicas)) < len(replicas):
+            repeated = Counter(replicas).most_common(1)[0][0]
+            return _refused(f"The manual partition assignment includes the broker {repeated} more than once.")
         unknown = [broker for broker in replicas if broker not in live]
         if unknown:
-            return _refused(f"partition {index}: no live broker {unknown[0]}")
+            return _refused(
+                f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
+            )
+    return None
+
+
+def _check_counts(assignment: Assignment, replication_factor: int) -> TopicFault | None:
+    for replicas in assignment.values():
+        if len(replicas) != replication_factor:
+            return _refused(
+                f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
+                f"not consistent with previous partitions, which have {replication_factor} replica(s)."
+            )
     return None
 
 
 def check_replication_factor(replication_factor: int, live: Sequence[BrokerId]) -> TopicFault | None:
     if 0 < replication_factor <= len(live):
         return None
-    return TopicFault(
-        ErrorCode.INVALID_REPLICATION_FACTOR,
-        f"replication factor {replication_factor} asked for, {len(live)} brokers are alive",
-    )
+    if replication_factor <= 0:
+        message = "Replication factor must be larger than 0, or -1 to use the default value."
+    else:
+        message = (
+            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
+            f"{replication_factor} cannot be reached because only {len(live)} broker(s) are registered."
+        )
+    return TopicFault(ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
 
 def impossible_count(partitions: int) -> TopicFault:
-    return TopicFault(
-        ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions asked for, 1 to {PARTITIONS_MAX} are possible"
-    )
+    if partitions <= 0:
+        message = "Number of partitions was set to an invalid non-positive value."
+    else:
+        message = f"Number of partitions was set to {partitions}, at most {PARTITIONS_MAX} are possible."
+    return TopicFault(ErrorCode.INVALID_PARTITIONS, message)
 
 
 def _refused(message: str) -> TopicFault:

@@ -49,7 +49,7 @@ def changed_entries(
     """The entries after the change. A list that has no entry yet is appended to as it is in force."""
     names = {edit.name for edit in change.edits}
     if len(names) < len(change.edits):
-        return ConfigFault(ErrorCode.INVALID_REQUEST, "a config key is named twice; name each once")
+        return ConfigFault(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     changed = {} if change.is_replacement else dict(entries)
     for edit in change.edits:
         if edit.operation not in _OPERATIONS:
@@ -60,7 +60,7 @@ def changed_entries(
         if edit.operation == ConfigOperation.DELETE:
             changed.pop(edit.name, None)
         elif edit.value is None:
-            return ConfigFault(ErrorCode.INVALID_REQUEST, f"no value for {edit.name}; delete a key to have its default")
+            return ConfigFault(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {edit.name}")
         elif edit.operation == ConfigOperation.SET:
             changed[edit.name] = edit.value
         else:
@@ -83,8 +83,10 @@ def _list_after(edit: ConfigEdit, text: str | None, in_force: Configuration) -> 
     key = in_force.definition.keys.get(edit.name)
     operation = ConfigOperation(edit.operation)
     if key is None or key.type is not ConfigType.LIST:
-        what = in_force.definition.refusal_of(edit.name) if key is None else f"{edit.name} is no list"
-        return ConfigFault(ErrorCode.INVALID_CONFIG, f"{what}; {operation.name} is for lists only")
+        what = f"Can't {operation.name} to key {edit.name} because its type is not LIST."
+        return ConfigFault(
+            ErrorCode.INVALID_CONFIG, what if key is not None else in_force.definition.refusal_of(edit.name)
+        )
     items = _items(render_value(in_force[edit.name]) if text is None else text)
     named = _items(edit.value)
     if operation is ConfigOperation.APPEND:

@@ -66,7 +66,7 @@ class Configs:
             return ConfigFault(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         image = self._topics.find(name)
         if image is None:
-            return ConfigFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            return ConfigFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         return image
 
     def alter_topic(self, name: str, change: ConfigChange, on_done: OnDone, *, validate_only: bool = False) -> None:
@@ -112,7 +112,7 @@ class Configs:
         if name != str(self._broker_id):
             return ConfigFault(
                 ErrorCode.INVALID_REQUEST,
-                f"broker {name!r}: ask that broker itself, this one is {self._broker_id}; empty stands for all brokers",
+                f"Unexpected broker id, expected {self._broker_id} or empty string, but received {name}",
             )
         return self._broker_id
 

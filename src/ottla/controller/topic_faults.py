@@ -1,4 +1,7 @@
-"""Why nothing was done about a topic: an error code of the wire with its reason in words."""
+"""Why nothing was done about a topic: an error code of the wire with its reason in words.
+
+The words are Kafka's wherever it has some, here and in all of `controller/`: scripts look for them.
+"""
 
 from typing import NamedTuple
 
@@ -14,15 +17,20 @@ class TopicFault(NamedTuple):
 
 
 def topic_exists(name: str) -> TopicFault:
-    return TopicFault(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
+    return TopicFault(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 
 def unknown_topic(name: str) -> TopicFault:
-    return TopicFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+    return TopicFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+
+
+def not_hosted() -> TopicFault:
+    """As `unknown_topic`, where Kafka does not name the topic once more."""
+    return TopicFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
 
 def unknown_partition(name: str, index: int) -> TopicFault:
-    return TopicFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} has no partition {index}")
+    return TopicFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
 
 
 def fault_of_store(name: str, result: Result) -> TopicFault:

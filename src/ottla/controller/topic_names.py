@@ -9,13 +9,16 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 def problem_with(name: str) -> str | None:
     """Why `name` is illegal, or None when it is fine."""
     if not name:
-        return "a topic name can't be empty"
+        return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
-        return f"a topic can't be called {name!r}"
+        return "Topic name is invalid: '.' or '..' are not allowed"
     if len(name) > _LENGTH_MAX:
-        return f"a topic name has at most {_LENGTH_MAX} characters, this one has {len(name)}"
+        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {_LENGTH_MAX}"
     if not _LEGAL.issuperset(name):
-        return f"topic {name!r}: only letters, digits, '.', '_' and '-' are allowed"
+        return (
+            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
     return None
 
 

@@ -17,7 +17,7 @@ from ottla.controller.assignments import (
     impossible_count,
 )
 from ottla.controller.placement import Assignment, place
-from ottla.controller.topic_faults import TopicFault, fault_of_store, topic_exists, unknown_topic
+from ottla.controller.topic_faults import TopicFault, fault_of_store, not_hosted, topic_exists
 from ottla.controller.topic_names import INTERNAL_TOPICS, colliding, metric_name, problem_with
 from ottla.controller.topic_nodes import creation_of, removal_of
 from ottla.coordination import paths
@@ -133,10 +133,10 @@ class Topics:
         """Delete a topic with its data; `on_done` hears of it when its files are out of the way."""
         image = self.images.get(name)
         if image is None or name in self._being_deleted:
-            on_done(unknown_topic(name))
+            on_done(not_hosted())
             return
         if not self._config.get_bool("delete.topic.enable"):
-            on_done(TopicFault(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false"))
+            on_done(TopicFault(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled."))
             return
         if name in INTERNAL_TOPICS:
             on_done(TopicFault(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} is the broker's own"))
@@ -241,13 +241,17 @@ class Topics:
 def _given(configs: Mapping[str, str | None]) -> dict[str, str] | TopicFault:
     missing = [name for name, value in configs.items() if value is None]
     if missing:
-        return TopicFault(ErrorCode.INVALID_CONFIG, f"no value for {', '.join(missing)}")
+        return TopicFault(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(missing)}")
     return {name: value for name, value in configs.items() if value is not None}
 
 
 def _given_assignment(new: NewTopic, live: list[BrokerId]) -> Assignment | TopicFault:
-    if new.partitions != BY_DEFAULT or new.replication_factor != BY_DEFAULT:
-        return TopicFault(ErrorCode.INVALID_REQUEST, "give counts or an assignment of replicas, not both")
+    for what, count in (("replication factor", new.replication_factor), ("numPartitions", new.partitions)):
+        if count != BY_DEFAULT:
+            return TopicFault(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
     assert new.assignment is not None
     assignment = dict(sorted(new.assignment.items()))
     return check_new_assignment(assignment, live) or assignment

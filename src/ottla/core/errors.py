@@ -5,6 +5,7 @@ peer broke the protocol and its connection is closed without an answer.
 """
 
 from enum import IntEnum
+from errno import EMFILE, ENFILE
 
 
 class ErrorCode(IntEnum):
@@ -153,3 +154,8 @@ class ProtocolViolation(Exception):
 
 class StorageError(Exception):
     """A file operation failed (no space, I/O error): the log directory can no longer be trusted with writes."""
+
+    @property
+    def is_out_of_descriptors(self) -> bool:
+        """Raised from the want of a descriptor, which says nothing about the directory."""
+        return isinstance(self.__cause__, OSError) and self.__cause__.errno in (EMFILE, ENFILE)

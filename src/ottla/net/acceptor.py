@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.core.config.listeners import Listener
-from ottla.net.connection_quota import ConnectionQuota
+from ottla.net.connection_quota import OPEN_FILES, ConnectionQuota
 from ottla.net.environment import Environment
 from ottla.net.limits import NetworkLimits
 
@@ -28,7 +28,16 @@ class BindError(OSError):
 class Acceptor:
     """One listener. Owned by the server; life: bind, start, stop (which closes the listening socket)."""
 
-    __slots__ = ("_environment", "_is_accepting", "_on_accepted", "_quota", "_socket", "_timer", "listener")
+    __slots__ = (
+        "_environment",
+        "_is_accepting",
+        "_is_out_of_descriptors",
+        "_on_accepted",
+        "_quota",
+        "_socket",
+        "_timer",
+        "listener",
+    )
 
     def __init__(
         self, environment: Environment, listener: Listener, quota: ConnectionQuota, on_accepted: OnAccepted
@@ -37,6 +46,7 @@ class Acceptor:
         self._quota = quota
         self._on_accepted = on_accepted
         self._is_accepting = False
+        self._is_out_of_descriptors = False
         self._timer: TimerHandle | None = None
         self._socket = _listen(listener, environment.limits)
         self.listener = listener._replace(port=self._socket.getsockname()[1])  # as bound
@@ -84,13 +94,16 @@ class Acceptor:
                 self._quota.refund()
                 if error.errno in _OUT_OF_DESCRIPTORS:
                     # The socket stays readable: without a pause the loop would spin and serve nobody.
-                    environment.metrics.count_refused("open files")
-                    environment.log.info(
-                        "%s: accepting paused: %s; raise the limit of open files", self.listener, error
-                    )
+                    environment.metrics.count_refused(OPEN_FILES)
+                    if not self._is_out_of_descriptors:  # said once, until somebody is let in again
+                        self._is_out_of_descriptors = True
+                        environment.log.info(
+                            "%s: accepting paused: %s; raise the limit of open files", self.listener, error
+                        )
                     self._pause_for(_OUT_OF_DESCRIPTORS_PAUSE_S)
                     return
                 continue  # that connection was gone before it was accepted (ECONNABORTED and the network's own errors)
+            self._is_out_of_descriptors = False
             self._admit(accepted, _plain_address(peer[0]))
 
     def _admit(self, accepted: socket.socket, address: str) -> None:
@@ -99,7 +112,7 @@ class Acceptor:
         if broken_limit is not None:
             accepted.close()
             environment.metrics.count_refused(broken_limit)
-            environment.log.info("%s: connection refused, %s is reached", address, broken_limit)
+            environment.log.info("%s: connection refused, limit reached: %s", address, broken_limit)
             return
         try:
             accepted.setblocking(False)

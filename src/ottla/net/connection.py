@@ -30,6 +30,7 @@ _HELD = 1  # a request holds the connection until it is answered
 _OUTPUT_FULL = 2
 _NO_MEMORY = 4  # in the budget's line
 _DRAINING = 8
+_ENDED = 16  # the peer sends no more; the frames that were read before are still started
 
 _unpack_size = Struct(">i").unpack_from
 
@@ -39,6 +40,7 @@ class Connection:
 
     __slots__ = (
         "_closing_reason",
+        "_end_reason",
         "_environment",
         "_held",
         "_input",
@@ -90,6 +92,7 @@ class Connection:
         self._held: Deferred | None = None
         self._pause = 0
         self._closing_reason: str | None = None  # set in a turn; the answers before it are still sent
+        self._end_reason = ""  # why the peer sends no more
         self._is_reading = True
         self._is_scheduled = False
         self._is_watched = False
@@ -171,15 +174,35 @@ class Connection:
         except BlockingIOError:
             return
         except OSError:
-            self.close("connection reset")
+            self._on_reset()
             return
         if is_end:
-            self.close("peer closed")
+            self._on_peer_end("peer closed")
             return
         # The reader is taken away only when bytes do come, so a fetch that waits costs no calls here, and the end of
         # a peer is seen while its request waits.
-        self._is_reading = False
-        self._environment.loop.remove_reader(self.fd)
+        self._stop_reading()
+
+    def _stop_reading(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self._environment.loop.remove_reader(self.fd)
+
+    def _on_peer_end(self, reason: str) -> None:
+        """The peer is gone, or has closed its half: what it had sent is worked off first, in order.
+
+        With acks=0 that is all a producer has that closes right after its last record. Requests that only wait for
+        something are not waited for: their answer is of no use any more.
+        """
+        if self._outbox.is_stuck or self._input.has_frame_in_backlog:
+            self._pause |= _ENDED
+            self._end_reason = reason
+            self._stop_reading()
+            self.last_active_tick = self._environment.tick
+            self.watch()
+            self._schedule()
+        else:
+            self.close(reason)
 
     def _receive_into(self, target: memoryview, further: memoryview | None = None) -> int:
         """The bytes received, first into `target`; 0 when there are none now or the connection has ended."""
@@ -191,11 +214,11 @@ class Connection:
         except BlockingIOError:
             return 0
         except OSError:
-            self.close("connection reset")
+            self._on_reset()
             return 0
         if not count:
             is_cut = self._input.unfinished_frame_bytes > 0
-            self.close("peer closed inside a frame" if is_cut else "peer closed")
+            self._on_peer_end("peer closed inside a frame" if is_cut else "peer closed")
             return 0
         self._environment.metrics.bytes_in += count
         return count
@@ -205,6 +228,11 @@ class Connection:
 
         When it is complete it is started, and the frames behind it.
         """
+        if ready:
+            self._outbox.send(ready)  # now: if the peer has gone, there is no other time
+            ready.clear()
+            if self.is_closed or self._pause & _ENDED:
+                return
         unfinished = self._input
         frame = unfinished.frame
         assert frame is not None
@@ -407,7 +435,7 @@ class Connection:
             order.release(ready)
         if self._pause:
             self._maybe_leave_output_full()
-        if not self._pause and self._closing_reason is None:
+        if not self._pause & ~_ENDED and self._closing_reason is None:
             backlog = unfinished.backlog
             if backlog is not None:
                 self.last_active_tick = self._environment.tick
@@ -437,6 +465,8 @@ class Connection:
             self.close(self._closing_reason)
         elif not (outbox.parts or order.entries or self._pause):
             return  # nearly always
+        elif self._pause & _ENDED and not outbox.parts and not self._input.has_frame_in_backlog:
+            self.close(self._end_reason)
         elif (
             outbox.queued_bytes + order.queued_bytes > _QUEUED_MAX_BYTES
             or len(outbox.parts) > _QUEUED_MAX_PARTS
@@ -494,8 +524,15 @@ class Connection:
             self._environment.schedule(self)
 
     def on_output_drained(self) -> None:
-        if self._pause & (_OUTPUT_FULL | _DRAINING):
+        if self._pause & (_OUTPUT_FULL | _DRAINING | _ENDED):
             self._schedule()
+
+    def on_output_refused(self) -> None:
+        self._on_reset()
+
+    def _on_reset(self) -> None:
+        self._outbox.drop()
+        self._on_peer_end("connection reset")
 
     def _maybe_leave_output_full(self) -> None:
         if (
@@ -534,6 +571,13 @@ class Connection:
         if not self._is_reading or self._pause:
             return 0
         return self._input.unfinished_frame_bytes
+
+    @property
+    def ended_since_tick(self) -> int | None:
+        """Since when nothing has moved of what a peer left behind; None while the peer is there."""
+        if not self._pause & _ENDED:
+            return None
+        return max(self.last_active_tick, self._outbox.last_progress_tick)
 
     @property
     def frame_started_tick(self) -> int:

@@ -5,14 +5,17 @@ Counting only: the acceptor closes what is refused here and pauses when the rate
 
 from ottla.net.limits import NO_LIMIT, NetworkLimits
 
+OPEN_FILES = "open files"  # no key: the process has this limit from the system
+
 
 class ConnectionQuota:
     """Owned by the server; every connection that was admitted is given back once with `release`."""
 
-    __slots__ = ("_by_address", "_limits", "_open", "_rate", "_refilled_at_s", "_tokens")
+    __slots__ = ("_by_address", "_descriptors_max", "_limits", "_open", "_rate", "_refilled_at_s", "_tokens")
 
-    def __init__(self, limits: NetworkLimits) -> None:
+    def __init__(self, limits: NetworkLimits, *, descriptors_max: int = NO_LIMIT) -> None:
         self._limits = limits
+        self._descriptors_max = descriptors_max
         self._open = 0
         self._by_address: dict[str, int] = {}
         self._rate = limits.max_connection_creation_rate
@@ -48,6 +51,8 @@ class ConnectionQuota:
         limits = self._limits
         if self._open >= limits.max_connections:
             return "max.connections"
+        if self._open >= self._descriptors_max:
+            return OPEN_FILES
         count = self._by_address.get(address, 0)
         if count >= limits.max_connections_per_ip_overrides.get(address, limits.max_connections_per_ip):
             return "max.connections.per.ip"

@@ -100,6 +100,9 @@ class Expiry:
         stuck_since = connection.output_stuck_since_tick
         if stuck_since is not None and tick - stuck_since >= self._stall_ticks:
             return "output not taken"
+        ended_since = connection.ended_since_tick
+        if ended_since is not None and tick - ended_since >= self._ticks(environment.limits.frame_deadline_ms):
+            return "peer gone before its requests could be started"
         received_bytes = connection.unfinished_frame_bytes
         if received_bytes:
             deadline_ms = environment.limits.frame_deadline_ms

@@ -37,6 +37,10 @@ class OutboxOwner(Protocol):
 
     def on_output_drained(self) -> None: ...
 
+    def on_output_refused(self) -> None:
+        """The peer takes nothing more; what was queued is gone."""
+        ...
+
 
 class Outbox:
     """Lives as long as its connection. `queued_bytes` counts what is in memory; slices of files weigh nothing."""
@@ -93,7 +97,7 @@ class Outbox:
         except BlockingIOError:
             sent = 0
         except OSError:
-            self._break("connection reset")
+            self._on_refused()
             return
         self._environment.metrics.bytes_out += sent
         if sent != len(data):
@@ -102,12 +106,16 @@ class Outbox:
 
     def close(self) -> None:
         """Drop what is queued, and the references that hold the connection in memory."""
+        self.drop()
+        self._owner = None
+
+    def drop(self) -> None:
+        """Forget what is queued: the peer takes nothing more."""
         if self.is_stuck:
             self.is_stuck = False
             self._environment.loop.remove_writer(self._fd)
         self.parts = []
         self.queued_bytes = 0
-        self._owner = None
 
     def _enqueue(self, parts: Sequence[Part]) -> None:
         self.parts.extend(parts)
@@ -137,7 +145,7 @@ class Outbox:
             self._wait_for_socket()
             return
         except (ConnectionError, TimeoutError):
-            self._break("connection reset")
+            self._on_refused()
             return
         except TruncatedSliceError:
             self._break("file truncated under an answer")
@@ -256,7 +264,7 @@ class Outbox:
 
     def _on_cold_read(self, part: FileSlice, length: int, data: bytes | None, is_readable: bool) -> None:
         self._is_reading_cold = False
-        if self._owner is None:
+        if self._owner is None or not self.parts:
             return
         if not is_readable:
             self._break("file truncated under an answer")
@@ -268,6 +276,11 @@ class Outbox:
             # Not probed again: under memory pressure the pages may be gone already, and the peer would wait for ever.
             self._cached_until = part.position + length
         self._write()
+
+    def _on_refused(self) -> None:
+        self.drop()
+        if self._owner is not None:
+            self._owner.on_output_refused()
 
     def _break(self, reason: str) -> None:
         if self._owner is not None:

@@ -16,7 +16,7 @@ from ottla.net.connection import Connection
 from ottla.net.connection_quota import ConnectionQuota
 from ottla.net.environment import Environment
 from ottla.net.expiry import Expiry
-from ottla.net.limits import NetworkLimits
+from ottla.net.limits import NO_LIMIT, NetworkLimits
 from ottla.net.metrics import NetworkMetrics
 
 if TYPE_CHECKING:
@@ -24,15 +24,24 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """Made by the broker's composition root, which calls `stop` or `close` once. `executor` reads cold files."""
+    """Made by the broker's composition root, which calls `stop` or `close` once. `executor` reads cold files.
+
+    `descriptors_max` is how many connections the process has descriptors for, beside its files.
+    """
 
     __slots__ = ("_acceptors", "_connections", "_environment", "_expiry", "_on_stopped", "_quota", "_stop_timer")
 
     def __init__(
-        self, loop: "AbstractEventLoop", handler: FrameHandler, limits: NetworkLimits, executor: Executor
+        self,
+        loop: "AbstractEventLoop",
+        handler: FrameHandler,
+        limits: NetworkLimits,
+        executor: Executor,
+        *,
+        descriptors_max: int = NO_LIMIT,
     ) -> None:
         self._environment = Environment(loop, handler, limits, executor, on_closed=self._on_closed)
-        self._quota = ConnectionQuota(limits)
+        self._quota = ConnectionQuota(limits, descriptors_max=descriptors_max)
         self._expiry = Expiry(self._environment)
         self._acceptors: list[Acceptor] = []
         self._connections: set[Connection] = set()

@@ -35,6 +35,12 @@ class UnfinishedInput:
     def unfinished_frame_bytes(self) -> int:
         return self.frame_filled + 4 if self.frame is not None else len(self.carry)
 
+    @property
+    def has_frame_in_backlog(self) -> bool:
+        """Whether a whole frame was read that is not started yet."""
+        backlog = self.backlog
+        return backlog is not None and len(backlog) >= 4 and len(backlog) - 4 >= int.from_bytes(backlog[:4], "big")
+
     def keep_carry(self, rest: memoryview) -> None:
         self.carry = bytes(rest)
 

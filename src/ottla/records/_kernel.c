@@ -1,15 +1,16 @@
 /* The extension module ottla.records._kernel: what takes a step per record, without Python's cost per step.
  *
  * Optional: records/kernel.py says None where this was not built, and everything has a twin in Python or numpy with the
- * same results. The format is in _kernel_format.h and _kernel_columns.h, plain C that is fuzzed alone; the other
- * headers are its types. */
+ * same results. The format is in _kernel_format.h, _kernel_columns.h and _kernel_walk.h, plain C that is fuzzed alone;
+ * the other headers are its types. */
 #include "_kernel_appender.h"
 #include "_kernel_gate.h"
 #include "_kernel_record.h"
 #include "_kernel_sink.h"
+#include "_kernel_walk.h"
 
 /* Counts up when a function changes its arguments or results; records/kernel.py leaves builds of other numbers out. */
-#define INTERFACE 2
+#define INTERFACE 3
 
 /* murmur2(key) -> the hash as an unsigned 32-bit number */
 static PyObject *murmur2(PyObject *module, PyObject *key)
@@ -62,7 +63,74 @@ static PyObject *hash_keys(PyObject *module, PyObject *arguments)
     return hashes;
 }
 
+static PyObject *list_of_indexes(const kernel_bytes *indexes)
+{
+    Py_ssize_t count = (Py_ssize_t)(indexes->size / sizeof(int32_t));
+    PyObject *list = PyList_New(count);
+    for (Py_ssize_t at = 0; list != NULL && at < count; at++) {
+        int32_t index;
+        memcpy(&index, indexes->data + (size_t)at * sizeof index, sizeof index);
+        PyObject *number = PyLong_FromLong(index);
+        if (number == NULL)
+            Py_CLEAR(list);
+        else
+            PyList_SetItem(list, at, number);
+    }
+    return list;
+}
+
+/* walk_records(data, position, record count, base timestamp, with keyless)
+ * -> (smallest timestamp, largest timestamp, indexes of the records without a key or None); raises CorruptBatch */
+static PyObject *walk_records(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count != 5) {
+        PyErr_SetString(PyExc_TypeError, "walk_records takes a buffer, a position, two numbers and a truth value");
+        return NULL;
+    }
+    /* Each may run code of the caller's, which must not begin with an error that is set. */
+    Py_ssize_t position = PyLong_AsSsize_t(arguments[1]);
+    int64_t record_count = PyErr_Occurred() ? 0 : PyLong_AsLongLong(arguments[2]);
+    int64_t base_timestamp_ms = PyErr_Occurred() ? 0 : PyLong_AsLongLong(arguments[3]);
+    int with_keyless = PyErr_Occurred() ? -1 : PyObject_IsTrue(arguments[4]);
+    if (with_keyless < 0)
+        return NULL;
+    Py_buffer view;
+    if (PyObject_GetBuffer(arguments[0], &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    if (position < 0 || position > view.len) {
+        PyErr_Format(PyExc_ValueError, "position %zd in %zd bytes", position, view.len);
+        PyBuffer_Release(&view);
+        return NULL;
+    }
+    kernel_walk walk;
+    kernel_bytes keyless = {NULL, 0, 0};
+    const uint8_t *data = (const uint8_t *)view.buf + position;
+    size_t size = (size_t)(view.len - position);
+    const char *fault;
+    if (size < UNLOCKED_BYTES) {
+        fault = kernel_walk_records(data, size, record_count, base_timestamp_ms, &walk, with_keyless ? &keyless : NULL);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        fault = kernel_walk_records(data, size, record_count, base_timestamp_ms, &walk, with_keyless ? &keyless : NULL);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&view);
+    PyObject *result = NULL;
+    if (fault == NULL) {
+        PyObject *indexes = with_keyless ? list_of_indexes(&keyless) : Py_NewRef(Py_None);
+        if (indexes != NULL)
+            result = Py_BuildValue("(LLN)", (long long)walk.min_timestamp_ms, (long long)walk.max_timestamp_ms, indexes);
+    } else if (strcmp(fault, KERNEL_NO_MEMORY_FOR_KEYLESS) == 0) {
+        PyErr_NoMemory();
+    } else {
+        PyErr_Format(corrupt_batch, "record %lld %s", (long long)walk.index, fault);
+    }
+    kernel_release(&keyless);
+    return result;
+}
+
 static PyMethodDef module_methods[] = {
+    {"walk_records", (PyCFunction)(void (*)(void))walk_records, METH_FASTCALL, NULL},
     {"split_records", (PyCFunction)(void (*)(void))split_records, METH_FASTCALL, NULL},
     {"murmur2", murmur2, METH_O, NULL},
     {"hash_keys", hash_keys, METH_VARARGS, NULL},

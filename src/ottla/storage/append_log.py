@@ -16,7 +16,8 @@ from ottla.records.header import (
     read_header,
     set_append_time,
 )
-from ottla.records.validate import ProduceFault, check_produced, check_records_deeply
+from ottla.records.validate import ProduceFault, check_produced
+from ottla.records.walk import check_records
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_flush import FlushJob
@@ -137,19 +138,13 @@ class AppendLog:
     ) -> AppendInfo:
         """Append one batch at the end of the log; `records` must be writable, offset and epoch are put into it.
 
-        `is_from_client=False` is for batches that the broker itself built. A compacted topic's records are looked at
-        one by one, unless the caller did that already, on a thread. A batch that only a thread should look into
-        (`needs_walk`) is refused until one has.
+        `is_from_client=False` is for batches that the broker itself built. The records are walked through where the
+        log's config says so, on a compacted topic, and where the header can't be right about their times, unless the
+        caller did that already, on a thread.
         """
         config = self.config
         if is_from_client:
-            header = check_produced(
-                records,
-                self._limits,
-                produce_version=produce_version,
-                now_ms=now_ms,
-                is_prepared=is_checked_deeply,
-            )
+            header = check_produced(records, self._limits, produce_version=produce_version, now_ms=now_ms)
             if type(header) is ProduceFault:
                 return self._refused(header)
         else:
@@ -162,10 +157,13 @@ class AppendLog:
                 f"{self.name}: batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}",
                 log_start_offset=self.log_start_offset,
             )
-        if config.compact and is_from_client and not is_checked_deeply:
-            fault = check_records_deeply(records, header, requires_keys=True)
-            if fault is not None:
-                return self._refused(fault)
+        must_walk = config.walks_records or config.compact or header.max_timestamp_ms < header.base_timestamp_ms
+        if must_walk and is_from_client and not is_checked_deeply:
+            walked = check_records(records, header, self._limits, requires_keys=config.compact, now_ms=now_ms)
+            if type(walked) is ProduceFault:
+                return self._refused(walked)
+            assert type(walked) is BatchHeader
+            header = walked
         if header.producer_id >= 0 and is_from_client:
             found = self._check_sequence(header)
             if found is not None:

@@ -40,6 +40,7 @@ class LogConfig(NamedTuple):
     compression_lz4_level: int = 9
     compression_zstd_level: int = 3
     min_insync_replicas: int = 1
+    walks_records: bool = False  # of every produced batch; the broker's, not a topic's
 
     @property
     def is_log_append_time(self) -> bool:

@@ -68,6 +68,11 @@ class LogManager(CheckpointedLogs):
         self._name_syncs = NameSyncs(self._sync_names, call_soon=call_soon)
         self._is_loaded = False
 
+    def let_go_of_open_files(self) -> None:
+        """The process has no descriptor left; may be called from any thread."""
+        for lane in self._lanes:
+            lane.let_go_of_all()
+
     # Starting
 
     def open(self, properties: MetaProperties, *, with_locks: bool = True) -> None:

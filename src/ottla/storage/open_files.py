@@ -50,7 +50,9 @@ class OpenFiles:
         if file is not None:
             reading.move_to_end(path)
             return file
-        file = reading[path] = self.disk.open_read(path)
+        file = self.disk.open_read(path)
+        reading = self._reading  # another one, if there was no descriptor left
+        reading[path] = file
         if len(reading) > self._kind_max:
             reading.popitem(last=False)
         return file
@@ -62,10 +64,20 @@ class OpenFiles:
         if file is not None:
             appending.move_to_end(path)
             return file
-        file = appending[path] = self.disk.open_append(path)
+        file = self.disk.open_append(path)
+        appending = self._appending  # as above
+        appending[path] = file
         if len(appending) > self._kind_max:
             appending.popitem(last=False)
         return file
+
+    def let_go_of_all(self) -> None:
+        """The process has no descriptor left: keep no file open that nobody is using.
+
+        May be called from any thread that opens a file: the owner's own calls go on with what they found.
+        """
+        self._reading = OrderedDict()
+        self._appending = OrderedDict()
 
     def forget_appending(self, path: str) -> None:
         """Nothing is appended to the file any more."""

@@ -1,13 +1,16 @@
 """The machine's own file system behind the disk port.
 
-An append is one `write`, an fsync is `fdatasync` where there is one (it covers the file's size). Nothing here retries
-or hides an `OSError`: what to do about a failing disk is decided by the log manager.
+An append is one `write`, an fsync is `fdatasync` where there is one (it covers the file's size). Nothing here hides an
+`OSError`: what to do about a failing disk is decided by the log manager. Only the want of a descriptor is no failure of
+the disk: files that are open without need are let go, and the open is tried once more.
 """
 
 import contextlib
 import errno
 import os
+from collections.abc import Callable
 from threading import Lock
+from typing import TypeVar
 
 from ottla.core.disk import AppendFile, DirEntry, ReadFile, VolumeSpace
 from ottla.core.operating_system import sync_data, sync_file
@@ -17,6 +20,10 @@ _APPEND_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+_Opened = TypeVar("_Opened")
 
 
 class RealReadFile:
@@ -135,19 +142,34 @@ class RealAppendFile:
 
 
 class RealDisk:
-    """The `Disk` of a running broker. Stateless: one instance serves every directory and thread."""
+    """The `Disk` of a running broker; one instance serves every directory and thread.
 
-    __slots__ = ()
+    `let_go_of_open_files` is called on the thread that finds no descriptor left.
+    """
+
+    __slots__ = ("_let_go_of_open_files",)
+
+    def __init__(self, *, let_go_of_open_files: Callable[[], None] | None = None) -> None:
+        self._let_go_of_open_files = let_go_of_open_files
+
+    def _open(self, open_it: Callable[[], _Opened]) -> _Opened:
+        try:
+            return open_it()
+        except OSError as error:
+            if error.errno not in _OUT_OF_DESCRIPTORS or self._let_go_of_open_files is None:
+                raise
+        self._let_go_of_open_files()
+        return open_it()
 
     def open_append(self, path: str) -> AppendFile:
         """Open for appending; created when missing."""
-        return RealAppendFile(path)
+        return self._open(lambda: RealAppendFile(path))
 
     def open_read(self, path: str) -> ReadFile:
-        return RealReadFile(path)
+        return self._open(lambda: RealReadFile(path))
 
     def read(self, path: str) -> bytes:
-        fd = os.open(path, _READ_FLAGS)
+        fd = self._open(lambda: os.open(path, _READ_FLAGS))
         try:
             size = os.fstat(fd).st_size
             # One byte more than the size: a file that did not grow meanwhile is read in a single call.
@@ -165,7 +187,7 @@ class RealDisk:
     def write_atomically(self, path: str, data: bytes) -> None:
         """Replace the file as a whole: temporary name, fsync, rename, fsync of the directory."""
         temporary = path + ".tmp"
-        fd = os.open(temporary, _CREATE_FLAGS, 0o644)
+        fd = self._open(lambda: os.open(temporary, _CREATE_FLAGS, 0o644))
         try:
             try:
                 rest = memoryview(data)
@@ -183,7 +205,7 @@ class RealDisk:
 
     def list(self, path: str) -> list[DirEntry]:
         entries = []
-        with os.scandir(path) as scan:
+        with self._open(lambda: os.scandir(path)) as scan:
             for entry in scan:
                 if entry.is_dir():
                     entries.append(DirEntry(entry.name, True, 0))
@@ -208,7 +230,7 @@ class RealDisk:
         os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        with os.scandir(path) as scan:
+        with self._open(lambda: os.scandir(path)) as scan:
             entries = list(scan)
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -219,7 +241,7 @@ class RealDisk:
 
     def fsync_dir(self, path: str) -> None:
         """Make names (created, renamed, removed) durable."""
-        fd = os.open(path, _DIRECTORY_FLAGS)
+        fd = self._open(lambda: os.open(path, _DIRECTORY_FLAGS))
         try:
             sync_file(fd)
         finally:

@@ -36,7 +36,7 @@ class CreatePartitionsHandler:
                 continue
             result = results[topic.name]
             result.error_code = ErrorCode.INVALID_REQUEST
-            result.error_message = f"topic {topic.name!r} is named twice"
+            result.error_message = "Duplicate topic name."
         if not todo:
             return response
         reply = context.defer()

@@ -33,7 +33,7 @@ class CreateTopicsHandler:
         names = [topic.name for topic in request.topics]
         times = Counter(names)
         results = {
-            name: _refused(name, ErrorCode.INVALID_REQUEST, f"topic {name!r} is named twice")
+            name: _refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             for name in times
             if times[name] > 1
         }
@@ -43,7 +43,8 @@ class CreateTopicsHandler:
                 continue
             indexes = [entry.partition_index for entry in topic.assignments]
             if len(set(indexes)) < len(indexes):
-                message = f"topic {topic.name!r}: a partition is assigned twice"
+                twice = Counter(indexes).most_common(1)[0][0]
+                message = f"Found multiple manual partition assignments for partition {twice}"
                 results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
             else:
                 todo.append(topic)

@@ -35,7 +35,7 @@ class DeleteTopicsHandler:
                     continue
             elif topic_id != _NO_ID:
                 result.error_code = ErrorCode.INVALID_REQUEST
-                result.error_message = "name a topic or give its id, not both"
+                result.error_message = "You may not specify both topic name and topic id."
                 continue
             todo.append((result.name or "", result))
         if not todo:

@@ -60,25 +60,26 @@ class FetchHandler:
         session = self._enter_session(request, version)
         if isinstance(session, SessionFault):
             return encode_fetch_response(version, correlation_id, 0, session.error_code, NO_SESSION, [])
-        is_incremental = session is not None and request.session_epoch != INITIAL_EPOCH
-        wanted = session.wanted() if is_incremental and session is not None else _listed(request)
+        wanted = _listed(request) if session is None else session.wanted()
+        opens_session = request.session_epoch == INITIAL_EPOCH
+        max_bytes = min(request.max_bytes, self._max_bytes)
         read = FetchRead(
             self._replicas,
             self._cache,
             wanted,
             version=version,
-            min_bytes=request.min_bytes,
-            max_bytes=min(request.max_bytes, self._max_bytes),
+            min_bytes=min(request.min_bytes, max_bytes),
+            max_bytes=max_bytes,
             isolation_level=request.isolation_level,
             replica_id=request.replica_id,
         )
         result = read()
         if result.is_enough or request.max_wait_ms <= 0:
-            return self._answer(header, session, result, is_incremental=is_incremental)
+            return self._answer(header, session, result, wanted if opens_session else None)
         deferred = Deferred(holds=True)
 
         def on_done(result: FetchResult) -> None:
-            deferred.complete(self._answer(header, session, result, is_incremental=is_incremental))
+            deferred.complete(self._answer(header, session, result, wanted if opens_session else None))
 
         operation = DelayedFetch(read, on_done)
         waiting = self._replicas.waiting
@@ -87,31 +88,41 @@ class FetchHandler:
         return deferred
 
     def _answer(
-        self, header: RequestHeader, session: FetchSession | None, result: FetchResult, *, is_incremental: bool
+        self,
+        header: RequestHeader,
+        session: FetchSession | None,
+        result: FetchResult,
+        session_of: list[tuple[TopicKey, FetchPartition]] | None,
     ) -> Answer:
+        """The answer, incremental in a session; `session_of` is what a new session is asked for with a full one."""
         if self._on_answered is not None:
             self._on_answered(result)
+        is_incremental = session is not None
+        if result.has_unknown:
+            # What doesn't exist must cost nothing lasting, and a session that left it out would never fetch it once
+            # it does exist. So there is no session until all of it is known: the client names everything each time.
+            if session is not None:
+                self._sessions.close(session.session_id)
+        elif session_of is not None:
+            uses_topic_ids = header.api_version >= TOPIC_IDS_SINCE
+            session = self._sessions.create(session_of, uses_topic_ids=uses_topic_ids, now_ms=self._clock())
         return _encode(header, session, result, is_incremental=is_incremental)
 
     def _enter_session(self, request: FetchArguments, version: int) -> FetchSession | SessionFault | None:
+        """The session that the request goes on with; None for a full fetch."""
         epoch = request.session_epoch
-        if epoch == FINAL_EPOCH:
+        if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if request.session_id != NO_SESSION:
                 self._sessions.close(request.session_id)
             return None
-        uses_topic_ids = version >= TOPIC_IDS_SINCE
-        if epoch == INITIAL_EPOCH:
-            self._sessions.close(request.session_id)
-            session = self._sessions.create(uses_topic_ids=uses_topic_ids, now_ms=self._clock())
-            if session is not None:
-                session.update(_listed(request), ())
-            return session
+        now_ms = self._clock()
         resumed = self._sessions.resume(
-            request.session_id, epoch=epoch, uses_topic_ids=uses_topic_ids, now_ms=self._clock()
+            request.session_id, epoch=epoch, uses_topic_ids=version >= TOPIC_IDS_SINCE, now_ms=now_ms
         )
         if isinstance(resumed, FetchSession):
             forgotten = [(topic, index) for topic, indexes in request.forgotten_topics for index in indexes]
             resumed.update(_listed(request), forgotten)
+            self._sessions.on_updated(resumed, now_ms=now_ms)
         return resumed
 
 

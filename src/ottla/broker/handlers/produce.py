@@ -92,7 +92,8 @@ class ProduceHandler:
         if (
             records is None
             or len(records) <= _ATTRIBUTES_POSITION
-            or records[_ATTRIBUTES_POSITION] & _TRANSACTIONAL_BIT
+            or records[_ATTRIBUTES_POSITION] & known.detour_mask
+            or len(records) > known.inline_max_bytes
         ):
             return None
         partition = known.partition

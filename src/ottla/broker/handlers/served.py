@@ -52,6 +52,7 @@ def serve_all(
     """Fill the dispatcher's table."""
     sessions = FetchSessions(
         slots=config.get_int("max.incremental.fetch.session.cache.slots"),
+        partitions_max=config.get_int("ottla.fetch.session.partitions.max"),
         new_id=lambda: random.randint(1, _SESSION_ID_MAX),
     )
     if metrics is not None:

@@ -78,6 +78,20 @@ FETCH_SESSIONS = Metric(
     (),
     "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions",
 )
+FETCH_SESSION_PARTITIONS = Metric(
+    "ottla_fetch_session_partitions",
+    GAUGE,
+    "Partitions in incremental fetch sessions, over all of them.",
+    (),
+    "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchPartitionsCached",
+)
+FETCH_SESSION_EVICTIONS = Metric(
+    "ottla_fetch_session_evictions",
+    COUNTER,
+    "Incremental fetch sessions that had to make room for others.",
+    (),
+    "kafka.server:type=FetchSessionCache,name=IncrementalFetchSessionEvictionsPerSec",
+)
 PURGATORY = Metric(
     "ottla_purgatory_operations",
     GAUGE,
@@ -321,7 +335,7 @@ SECTIONS: Final = (
         "Requests",
         (
             *(REQUESTS, REQUEST_DURATION, REQUESTS_IN_FLIGHT, REQUEST_ERRORS, REQUESTS_ABANDONED, REQUESTS_FAILED),
-            *(FETCH_SESSIONS, PURGATORY, TIMERS),
+            *(FETCH_SESSIONS, FETCH_SESSION_PARTITIONS, FETCH_SESSION_EVICTIONS, PURGATORY, TIMERS),
         ),
     ),
     (

@@ -101,7 +101,9 @@ class _Text:
     def _of_waiting(self) -> Iterator[str]:
         snapshot = self._snapshot
         if snapshot.fetch_sessions is not None:
-            yield self._single(definitions.FETCH_SESSIONS, snapshot.fetch_sessions)
+            yield self._single(definitions.FETCH_SESSIONS, snapshot.fetch_sessions.sessions)
+            yield self._single(definitions.FETCH_SESSION_PARTITIONS, snapshot.fetch_sessions.partitions)
+            yield self._single(definitions.FETCH_SESSION_EVICTIONS, snapshot.fetch_sessions.evictions)
         if snapshot.timers is not None:
             yield self._single(definitions.TIMERS, snapshot.timers)
         yield self._by_name(definitions.PURGATORY, snapshot.purgatories)

@@ -112,6 +112,12 @@ class NetworkReading(NamedTuple):
     cold_reads: int
 
 
+class FetchSessionReading(NamedTuple):
+    sessions: int
+    partitions: int
+    evictions: int
+
+
 class GroupReading(NamedTuple):
     by_state: dict[str, int]
     offsets: int
@@ -136,7 +142,7 @@ class Snapshot:
         self.network: NetworkReading | None = None
         self.purgatories: dict[str, int] = {}
         self.timers: int | None = None
-        self.fetch_sessions: int | None = None
+        self.fetch_sessions: FetchSessionReading | None = None
         self.topics: int | None = None
         self.groups: GroupReading | None = None
         self.controller_id: int | None = None
@@ -247,7 +253,8 @@ def _read_rooms(sources: Sources, snapshot: Snapshot) -> None:
     if sources.wheel is not None:
         snapshot.timers = len(sources.wheel)
     if sources.fetch_sessions is not None:
-        snapshot.fetch_sessions = len(sources.fetch_sessions)
+        sessions = sources.fetch_sessions
+        snapshot.fetch_sessions = FetchSessionReading(len(sessions), sessions.cached_partitions, sessions.evictions)
     if sources.cache is not None:
         snapshot.topics = len(sources.cache.topics)
         snapshot.controller_id = sources.cache.controller_id

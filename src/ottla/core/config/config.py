@@ -134,6 +134,15 @@ class BrokerConfig(Configuration):
             config = BrokerConfig(self._static, per_broker=own, cluster_wide=default)
         return config, problems
 
+    def with_derived(self, derived: Mapping[str, ConfigValue]) -> "BrokerConfig":
+        """With what a start found out (ports, addresses, paths) as if the file had said it."""
+        layers = dict(self._layers)
+        return BrokerConfig(
+            {**self._static, **derived},
+            per_broker=layers.get(ConfigSource.DYNAMIC_BROKER, _NOTHING),
+            cluster_wide=layers.get(ConfigSource.DYNAMIC_DEFAULT_BROKER, _NOTHING),
+        )
+
     def origins(self, name: str) -> Iterator[Origin]:
         for source, values in self._layers:
             for synonym in (Synonym(name), *BROKER_DEFINITION.keys[name].synonyms):
@@ -199,6 +208,11 @@ class TopicConfig(Configuration):
         """A topic's properties as they were stored: one that can't be used is left out, with its problem."""
         parsed = TOPIC_DEFINITION.parse(overrides)
         return cls(parsed.values, broker), parsed.problems
+
+    @property
+    def broker(self) -> BrokerConfig:
+        """What holds where the topic has nothing of its own."""
+        return self._broker
 
     def origins(self, name: str) -> Iterator[Origin]:
         if name in self._overrides:

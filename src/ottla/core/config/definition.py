@@ -144,7 +144,7 @@ class Definition:
                 values[name] = key.parse(text)
             except ValueError as error:
                 shown = "(hidden)" if key.is_sensitive else text.strip()
-                problems.append(f"{name}={shown}: {error}")
+                problems.append(self._complaint(name, shown, error))
         return Parsed(values, problems, frozenset(name for name in properties if name not in values))
 
     def is_known_to_kafka(self, name: str) -> bool:
@@ -160,4 +160,15 @@ class Definition:
 
         nearest = get_close_matches(name, [*self.keys, *self._not_served], n=1)
         hint = f"; the nearest known one is {nearest[0]}" if nearest else ""
-        return f"unknown {self.resource} key {name}{hint}"
+        what = "Unknown topic config name:" if self._is_worded_as_kafka else f"unknown {self.resource} key"
+        return f"{what} {name}{hint}"
+
+    def _complaint(self, name: str, shown: str, error: ValueError) -> str:
+        if self._is_worded_as_kafka:
+            return f"Invalid value {shown} for configuration {name}: {error}"
+        return f"{name}={shown}: {error}"
+
+    @property
+    def _is_worded_as_kafka(self) -> bool:
+        """Configs of topics come by requests only, and scripts look for Kafka's words in what those are answered."""
+        return self.resource == "topic"

@@ -279,10 +279,22 @@ LOG_KEYS = (
         "producer.id.expiration.check.interval.ms", INT, 600000, "How often such producers are looked for.", at_least=1
     ),
     ConfigKey(
+        "ottla.produce.validate.records",
+        STRING,
+        "kernel",
+        "Whether the broker looks at each record that is produced (lengths, counts, offsets, timestamps), as Kafka "
+        "does, and not only at the batch's header and checksum. kernel: where the C kernel was built, which makes it "
+        "quick. always: also without it, for some microseconds a record. never, and kernel without it: a client that "
+        "lies about the inside of a batch can stop every reader of that partition. Compacted topics and those with a "
+        "compression.type of their own are always looked at.",
+        LOW,
+        valid_values=("kernel", "always", "never"),
+    ),
+    ConfigKey(
         "ottla.segment.open.files.max",
         INT,
         2000,
-        "Files of segments kept open, over all partitions.",
+        "Files of segments kept open, over all partitions; fewer where the process may open few files.",
         LOW,
         at_least=1,
     ),

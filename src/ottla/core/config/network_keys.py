@@ -132,6 +132,14 @@ NETWORK_KEYS = (
         at_least=0,
     ),
     ConfigKey(
+        "ottla.fetch.session.partitions.max",
+        INT,
+        100_000,
+        "Partitions kept over all fetch sessions, about 0.4 KB each; clients beyond it get full fetches.",
+        LOW,
+        at_least=0,
+    ),
+    ConfigKey(
         "ottla.frame.deadline.ms",
         LONG,
         30000,
