@@ -23,6 +23,7 @@ from ottla.clients.errors import ClientError
 from ottla.pipeline.demo.feed import DAYS, SECONDS, Feed, accounts_for
 from ottla.pipeline.demo.local_broker import StartFailed
 from ottla.pipeline.demo.run_folder import claimed, new_run_folder, remove_earlier
+from ottla.pipeline.demo.run_signals import ENDING
 from ottla.pipeline.screen.terminal import open_closed_descriptors, open_console
 
 _PARENT: Final = Path("data")
@@ -79,12 +80,20 @@ def check_room(folder: Path) -> None:
         raise StartFailed(f"{folder}: {free // mib} MiB are free on its disk, and a run needs {_ROOM_BYTES // mib} MiB")
 
 
-if __name__ == "__main__":
-    open_closed_descriptors()
+def exit_code() -> int:
+    """Of the whole run. What was started has ended then: more signals have nothing to end but these last steps."""
     try:
-        sys.exit(main(standalone_mode=False))
+        return int(main(standalone_mode=False) or 0)
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        sys.exit(_INTERRUPTED)
+        return _INTERRUPTED
+    finally:
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
+
+
+if __name__ == "__main__":
+    open_closed_descriptors()
+    sys.exit(exit_code())
