@@ -4,6 +4,7 @@ import json
 from io import StringIO
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from ottla.pipeline.jobs.port import BatchOutcome
@@ -44,11 +45,17 @@ def test_the_summary_says_what_there_was_and_leaves_out_what_there_was_not() -> 
     assert JobProgress("x", "g").summary(1.0) == "x starting: 0 events read, 0 rows written, 0 batches in 1.0 s"
 
 
-def test_a_terminal_shows_a_line_for_each_job_and_a_file_only_what_is_told() -> None:
-    for is_terminal in (True, False):
-        written = StringIO()
-        with LiveLine(Console(file=written, force_terminal=is_terminal, width=150)) as live:
-            live.show([counted()])
-            live.tell("[it] happened")
-        assert "[it] happened" in written.getvalue()
-        assert ("collect" in written.getvalue()) is is_terminal
+@pytest.mark.parametrize(
+    ("is_terminal", "kind", "changes_in_place"), [(True, "xterm", True), (True, "dumb", False), (False, "xterm", False)]
+)
+def test_a_terminal_shows_a_line_for_each_job_and_others_only_what_is_told(
+    is_terminal: bool, kind: str, changes_in_place: bool
+) -> None:
+    written = StringIO()
+    console = Console(file=written, force_terminal=is_terminal, width=150, _environ={"TERM": kind})
+    with LiveLine(console) as live:
+        live.show([counted()])
+        live.tell("[it] happened")
+    assert "[it] happened" in written.getvalue()
+    assert ("collect" in written.getvalue()) is changes_in_place
+    assert ("\x1b" in written.getvalue()) is changes_in_place
