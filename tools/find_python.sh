@@ -1,6 +1,8 @@
 #!/bin/sh
 # Prints the Python that set-up is to run with: that of .venv if it can stay, else one to make .venv anew with.
 # PYTHON=... in the environment names the one to use. Without it, the first in PATH that is supported and has venv.
+# With --all it prints every supported one that the machine has, in PATH or among pyenv's: a version and a path a line,
+# one for each minor version, and on stderr the minor versions that it has not.
 oldest=11
 newest=14
 supported="Python 3.$oldest to 3.$newest"
@@ -19,6 +21,28 @@ refuse() {
     printf '%s\n' "$@" >&2
     exit 1
 }
+
+if [ "$1" = --all ]; then
+    missing=
+    minor=$oldest
+    while [ "$minor" -le $newest ]; do
+        found=
+        for candidate in "python3.$minor" python3 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/"python3.$minor"; do
+            # pyenv's command of a version that is not switched on is there, but does not start.
+            version=$(version_of "$candidate")
+            case $version in "3.$minor."*) ;; *) continue ;; esac
+            if has_venv "$candidate"; then
+                found=yes
+                echo "$version $(command -v "$candidate")"
+                break
+            fi
+        done
+        [ -n "$found" ] || missing="$missing 3.$minor"
+        minor=$((minor + 1))
+    done
+    [ -z "$missing" ] || echo "not on this machine:$missing" >&2
+    exit
+fi
 
 # Installed scripts hold absolute paths, so what was installed in another folder is of no use.
 kept_version=

@@ -127,6 +127,7 @@ def test_more_than_fit_into_a_turn_are_all_served() -> None:
         assert quiet_count(server) == 300
 
 
+@pytest.mark.slow  # waits two seconds of real time
 def test_idle_quiet_connection_is_closed() -> None:
     with RunningServer(Handler(), NetworkLimits(connections_max_idle_ms=2_000, sweep_interval_ms=50)) as server:
         client = make_quiet(server)

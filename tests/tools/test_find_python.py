@@ -16,6 +16,7 @@ class Machine:
 
     def __init__(self, folder: Path) -> None:
         self.bin = folder / "bin"
+        self.home = folder / "my home"
         self.project = folder / "a b é"
         self.bin.mkdir()
         self.project.mkdir()
@@ -38,10 +39,10 @@ class Machine:
         self.add(self.project / ".venv" / "bin" / "python", version)
         (self.project / ".venv" / ".installed").write_text(str(made_in or self.project))
 
-    def find(self, python: str | Path | None = None) -> tuple[int, str, str]:
-        environment = {"PATH": str(self.bin)} | ({"PYTHON": str(python)} if python else {})
+    def find(self, python: str | Path | None = None, *options: str) -> tuple[int, str, str]:
+        environment = {"PATH": str(self.bin), "HOME": str(self.home)} | ({"PYTHON": str(python)} if python else {})
         done = subprocess.run(
-            [shutil.which("sh") or "sh", str(SCRIPT)],
+            [shutil.which("sh") or "sh", str(SCRIPT), *options],
             cwd=self.project,
             env=environment | {"LANG": os.environ.get("LANG", "C")},
             capture_output=True,
@@ -116,3 +117,15 @@ def test_a_named_one_that_is_not_supported_is_refused(machine: Machine) -> None:
     assert (
         machine.find(missing)[2] == f"PYTHON={missing} is no Python that starts. Set-up works with Python 3.11 to 3.14."
     )
+
+
+def test_all_are_listed_once_for_each_minor_version_with_those_of_pyenv(machine: Machine) -> None:
+    in_path = machine.add_to_path("python3.12", "3.12.1")
+    machine.add_to_path("python3", "3.12.1")
+    machine.add_to_path("python3.11", "3.11.2", has_venv=False)
+    versions = machine.home / ".pyenv" / "versions"
+    of_pyenv = machine.add(versions / "3.14.1" / "bin" / "python3.14", "3.14.1")
+    machine.add(versions / "3.12.9" / "bin" / "python3.12", "3.12.9")
+    machine.add(versions / "3.15.0" / "bin" / "python3.15", "3.15.0")
+    listed = f"3.12.1 {in_path}\n3.14.1 {of_pyenv}"
+    assert machine.find(None, "--all") == (0, listed, "not on this machine: 3.11 3.13")
