@@ -1,13 +1,24 @@
-# All that is done with this project. Needs make and Python 3.11 or newer; everything else goes into .venv.
+# All that is done with this project. Needs make and Python 3.11 to 3.14; everything else goes into .venv.
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
-# Has the path of this folder in it: installed scripts hold absolute paths, so a folder that was moved is set up anew.
+# What a run needs, and that with everything for test and check. Each stamp has the path of this folder in it: installed
+# scripts hold absolute paths, so a folder that was moved is set up anew.
+RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
+ifneq ($(shell cat $(RUN_STAMP) 2>/dev/null),$(CURDIR))
+.PHONY: $(RUN_STAMP)
+endif
 ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
 .PHONY: $(STAMP)
+endif
+# PYTHON=... names the interpreter for .venv, which is made anew if it has another version.
+ifneq ($(PYTHON),)
+ifneq ($(shell PYTHON='$(PYTHON)' sh tools/find_python.sh 2>/dev/null),$(BIN)/python)
+.PHONY: $(RUN_STAMP) $(STAMP)
+endif
 endif
 
 .PHONY: help setup run test quick check check-format check-lint check-types check-imports check-generated \
@@ -16,36 +27,13 @@ endif
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## .venv, with everything for run and test
+setup: $(STAMP) ## .venv, with everything for run and test; PYTHON=... names the Python to use
 
-# PYTHON=... chooses an interpreter; otherwise the first that is new enough and can make environments.
-$(STAMP): pyproject.toml hatch_build.py $(wildcard src/ottla/records/_kernel*.[ch])
-	@set -e; chosen=; without_venv=; \
-	for candidate in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python); do \
-		if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-			if "$$candidate" -c 'import ensurepip, venv' 2>/dev/null; then chosen=$$candidate; break; fi; \
-			without_venv=$${without_venv:-$$candidate}; \
-		fi; \
-	done; \
-	if [ -z "$$chosen" ] && [ -n "$$without_venv" ]; then \
-		echo "$$without_venv is new enough, but its venv module is missing." >&2; \
-		echo "Debian and Ubuntu have it in a package: apt install python3-venv" >&2; exit 1; \
-	elif [ -z "$$chosen" ]; then \
-		echo "No Python 3.11 or newer was found in PATH. Install one, or name it: make setup PYTHON=/path/to/python3" >&2; \
-		exit 1; \
-	fi; \
-	if ! "$(BIN)/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-		echo "making $(VENV) with $$("$$chosen" --version)" >&2; \
-		"$$chosen" -m venv --clear "$(VENV)"; \
-	fi; \
-	echo "installing into $(VENV)" >&2; \
-	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[test,dev,pipeline,cassandra]'; \
-	"$(BIN)/python" -c 'from ottla.records.kernel import IS_COMPILED; exit(not IS_COMPILED)' || \
-		echo "without the C kernel, for want of a C compiler or of Python.h: slower, else the same" >&2; \
-	printf '%s' '$(CURDIR)' > "$(STAMP)"
+$(RUN_STAMP) $(STAMP): pyproject.toml hatch_build.py $(wildcard src/ottla/records/_kernel*.[ch])
+	@python=$$(PYTHON='$(PYTHON)' sh tools/find_python.sh) && "$$python" tools/set_up.py $(if $(filter $@,$(STAMP)),all,run)
 
-run: $(STAMP) ## the whole pipeline on generated traffic, live, and its proof; FOREVER=1 goes on until Ctrl-C
-	@$(BIN)/python -m ottla.pipeline.demo $(if $(FOREVER),--forever)
+run: $(RUN_STAMP) ## the whole pipeline on generated traffic, live, and its proof; SECONDS=20 is short, FOREVER=1 goes on until Ctrl-C
+	@$(BIN)/python -m ottla.pipeline.demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(FOREVER),--forever)
 
 test: $(STAMP) ## the whole test suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
@@ -61,8 +49,10 @@ check-format: $(STAMP)
 check-lint: $(STAMP)
 	$(BIN)/ruff check .
 
+# The second finds calls that macOS does not have.
 check-types: $(STAMP)
 	$(BIN)/mypy --strict src
+	$(BIN)/mypy --strict --platform darwin --cache-dir .mypy_cache/darwin src
 
 check-imports: $(STAMP)
 	$(BIN)/lint-imports
@@ -100,7 +90,7 @@ fuzz-kernel: $(STAMP) ## damaged input and strange calls for the C kernel under 
 		-Isrc/ottla/records tests/records/kernel_fuzz.c -o build/kernel_fuzz
 	build/kernel_fuzz $(or $(ROUNDS),1000000) $(or $(SEED),$(shell date +%s))
 	$(CC) -g -O1 -std=c11 -fsanitize=address,undefined -fno-sanitize-recover=all -fPIC -shared \
-		-I$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["include"])') \
+		-I"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_paths()["include"])')" \
 		src/ottla/records/_kernel.c -o build/_kernel.abi3.so
 	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
 		$(BIN)/python tests/records/kernel_objects_fuzz.py build/_kernel.abi3.so \

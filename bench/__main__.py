@@ -27,6 +27,7 @@ from bench.races import run_race
 from bench.raw_cases import raw_cases, warm_up
 from bench.rival_cases import rival_cases
 from bench.runner import run_case
+from bench.signals import ended_by_signals
 from bench.spark_cases import spark_cases
 from interop.kafka_jars import PeerMissingError, jars_dir, java_command
 
@@ -219,4 +220,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with ended_by_signals():
+        main()

@@ -11,8 +11,8 @@ from bench.blocking_connection import Connection
 from bench.model import OURS, Case, Metric
 from bench.peers import Peer
 from interop.broker_process import free_port
-from ottla.clients.addresses import Address
 from ottla.core.errors import ErrorCode
+from ottla.links.addresses import Address
 from ottla.protocol.codec import decode_response, encode_request
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.create_topics import (

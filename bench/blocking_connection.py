@@ -1,4 +1,5 @@
-"""One blocking connection to one broker, for measuring single requests: no lane, no retries, nothing beside them.
+"""One blocking connection to one broker, for measuring single requests: no client loop, no retries, nothing beside
+them.
 
 Framing, correlation ids, versions agreed on by ApiVersions; the clients' own way is `ottla.clients.network`.
 """
@@ -10,10 +11,10 @@ from struct import Struct
 from typing import Final, TypeVar
 
 from ottla import __version__
-from ottla.clients.addresses import Address
 from ottla.clients.errors import ConnectionFailed, UnsupportedByBroker, check
 from ottla.core.errors import ErrorCode, ProtocolViolation
 from ottla.core.types import Buffer
+from ottla.links.addresses import Address
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import decode_response, encode_request
 from ottla.protocol.message import ApiMessage

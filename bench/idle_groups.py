@@ -81,15 +81,18 @@ class IdleGroups:
         requests = heartbeat_requests(members)
         command = loader_command(process.port, requests, load, topic=self.name, scratch_dir=scratch_dir)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as loader:
-            assert loader.stderr is not None
-            loader.stderr.readline()  # it is connected
-            time.sleep(warmup_seconds)
-            cpu_before, started = process_usage.cpu_seconds(process.pid), time.perf_counter()
-            time.sleep(self._seconds)
-            cpu_used = process_usage.cpu_seconds(process.pid) - cpu_before
-            elapsed = time.perf_counter() - started
-            resident_bytes = process_usage.resident_bytes(process.pid)
-            printed, complaint = loader.communicate()
+            try:
+                assert loader.stderr is not None
+                loader.stderr.readline()  # it is connected
+                time.sleep(warmup_seconds)
+                cpu_before, started = process_usage.cpu_seconds(process.pid), time.perf_counter()
+                time.sleep(self._seconds)
+                cpu_used = process_usage.cpu_seconds(process.pid) - cpu_before
+                elapsed = time.perf_counter() - started
+                resident_bytes = process_usage.resident_bytes(process.pid)
+                printed, complaint = loader.communicate()
+            finally:
+                loader.kill()
         if loader.returncode != 0:
             raise LoadError(complaint)
         parse_result(printed)

@@ -2,7 +2,6 @@
 
 import json
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from bench.peers import Peer
 from ottla.clients.admin import Admin
 from ottla.clients.producer.producer import Producer
 from ottla.clients.topics import NewTopic
-from ottla.pipeline.demo.child import ChildProcess
+from ottla.pipeline.demo.child import OTTLA, ChildProcess
 from ottla.pipeline.detection.alerts import ALERT_TOPIC
 from ottla.pipeline.jobs.known import JOBS
 from ottla.pipeline.traffic.sending import ensure_topics
@@ -61,7 +60,7 @@ class LiveRun:
         self._folder = folder
         self._rate = events_per_second
         self._metrics = folder / "metrics.json"
-        command = [sys.executable, "-m", "ottla.cli.main", "pipeline", "run", "--bootstrap", self._bootstrap]
+        command = [*OTTLA, "pipeline", "run", "--bootstrap", self._bootstrap]
         command += ["--store-path", str(folder / "store"), "--trigger", f"{trigger_ms}ms", "--master", "local[2,4]"]
         command += ["--metrics-json", str(self._metrics)]
         self._jobs = ChildProcess(command, log_path=folder / "jobs.log")

@@ -3,7 +3,6 @@
 import json
 import shutil
 import statistics
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -54,14 +53,14 @@ class PipelineMemory:
     def _watch(self, bootstrap: str, folder: Path) -> Mapping[str, float]:
         from bench.live_traffic import LiveTraffic
         from ottla import Admin, Producer
-        from ottla.pipeline.demo.child import ChildProcess
+        from ottla.pipeline.demo.child import OTTLA, ChildProcess
         from ottla.pipeline.traffic.sending import ensure_topics
 
         with Admin(bootstrap_servers=bootstrap) as admin:
             ensure_topics(admin, partitions=_PARTITIONS)
         metrics = folder / "metrics.json"
         # A shell would be one process more between us and the driver.
-        command = [sys.executable, "-m", "ottla.cli.main", "pipeline", "run", "--bootstrap", bootstrap]
+        command = [*OTTLA, "pipeline", "run", "--bootstrap", bootstrap]
         command += ["--store-path", str(folder / "store"), "--trigger", _TRIGGER, "--master", "local[2,4]"]
         command += ["--jobs", ",".join(_JOBS), "--metrics-json", str(metrics)]
         jobs = ChildProcess(command, log_path=folder / "jobs.log")

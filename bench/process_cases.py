@@ -100,21 +100,29 @@ class Sustained:
                 "bulk": (batches_of(16 * KILOBYTE)(), Load(8, 5, partitions=4, requests_per_second=2500)),
                 "single": (one_record(), Load(20, 1, partitions=4, requests_per_second=2000)),
             }
-            processes = []
-            for topic, (batch, load) in loads.items():
-                load = load._replace(seconds=self._seconds, warmup_seconds=0.0)
-                request = produce_request(topic, batch)
-                command = loader_command(fresh.broker.port, request, load, topic=topic, scratch_dir=fresh.scratch_dir)
-                processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-            samples = []
-            while any(process.poll() is None for process in processes):
-                time.sleep(min(_SAMPLE_SECONDS, self._seconds / 20))
-                samples.append(fresh.broker.resident_bytes() / 1e6)
-            for process in processes:
-                printed, complaint = process.communicate()
-                if process.returncode != 0:
-                    raise RuntimeError(f"{peer.name}: the loader failed: {complaint}")
-                parse_result(printed)
+            processes: list[subprocess.Popen[str]] = []
+            try:
+                for topic, (batch, load) in loads.items():
+                    load = load._replace(seconds=self._seconds, warmup_seconds=0.0)
+                    request = produce_request(topic, batch)
+                    command = loader_command(
+                        fresh.broker.port, request, load, topic=topic, scratch_dir=fresh.scratch_dir
+                    )
+                    processes.append(
+                        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                    )
+                samples = []
+                while any(process.poll() is None for process in processes):
+                    time.sleep(min(_SAMPLE_SECONDS, self._seconds / 20))
+                    samples.append(fresh.broker.resident_bytes() / 1e6)
+                for process in processes:
+                    printed, complaint = process.communicate()
+                    if process.returncode != 0:
+                        raise RuntimeError(f"{peer.name}: the loader failed: {complaint}")
+                    parse_result(printed)
+            finally:
+                for process in processes:
+                    process.kill()
         self.samples[peer.name] = samples
         fifth = max(1, len(samples) // 5)
         early, late = max(samples[fifth : 2 * fifth]), max(samples[-fifth:])

@@ -12,10 +12,10 @@ from typing import TypeVar
 
 from bench.blocking_connection import Connection
 from bench.requests import GroupMember
-from ottla.clients.addresses import Address
 from ottla.clients.consumer_protocol import PROTOCOL_TYPE, encode_assignment, encode_subscription
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
+from ottla.links.addresses import Address
 from ottla.protocol.codec import decode_response, encode_request
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from interop.process_usage import cpu_seconds, resident_bytes
+from ottla.pipeline.demo.run_signals import signals_held
 
 # ApiVersions v0: api key 18, version 0, correlation id 1, no client id. Every broker since 0.10 answers it.
 _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -94,45 +95,53 @@ class BrokerProcess:
         return answers_api_versions(self.port)
 
     def start(self) -> None:
-        """Start it and wait for its first answer."""
+        """Start it and wait for its first answer. When that does not come, or we are interrupted, it is killed."""
         self.prepare()
-        with self._output_path.open("ab") as output:
+        command, environment = self.command(), self.environment()
+        with self._output_path.open("ab") as output, signals_held():
             started = time.perf_counter()
-            self._process = subprocess.Popen(
-                self.command(), stdout=output, stderr=subprocess.STDOUT, env=self.environment(), start_new_session=True
+            self._process = process = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True
             )
-        deadline = started + self.start_timeout_seconds
+        try:
+            self._wait_for_answer(process, deadline=started + self.start_timeout_seconds)
+        except BaseException:
+            self.kill()
+            raise
+        self.seconds_to_first_answer = time.perf_counter() - started
+
+    def _wait_for_answer(self, process: "subprocess.Popen[bytes]", *, deadline: float) -> None:
         while not self.answers():
-            if self._process.poll() is not None:
-                raise BrokerProcessError(
-                    f"{self.name} ended with {self._process.returncode} at start:\n{self.output_tail()}"
-                )
+            if process.poll() is not None:
+                raise BrokerProcessError(f"{self.name} ended with {process.returncode} at start:\n{self.output_tail()}")
             if time.perf_counter() > deadline:
-                self.stop()
                 raise BrokerProcessError(
                     f"{self.name} gave no answer in {self.start_timeout_seconds} s:\n{self.output_tail()}"
                 )
             time.sleep(0.002)
-        self.seconds_to_first_answer = time.perf_counter() - started
 
     def stop(self, *, timeout_seconds: float = 30.0) -> None:
-        """SIGTERM, then SIGKILL when it does not end; does nothing when it has ended already."""
-        process, self._process = self._process, None
-        if process is None or process.poll() is not None:
-            return
-        process.send_signal(signal.SIGTERM)
+        """SIGTERM, then SIGKILL when it does not end or we are interrupted; nothing when it has ended already."""
+        process = self._process
         try:
-            process.wait(timeout_seconds)
+            if process is not None and process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            pass
+        finally:
+            self.kill()
 
     def kill(self) -> None:
-        """SIGKILL: no clean shutdown."""
-        process, self._process = self._process, None
+        """SIGKILL to it and to those that it has started, which are in its group: no clean shutdown."""
+        process = self._process
         if process is not None:
-            process.kill()
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # nobody is left in it
             process.wait()
+            self._process = None
 
     def resident_bytes(self) -> int:
         return resident_bytes(self.pid)

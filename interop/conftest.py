@@ -4,8 +4,10 @@
 """
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -25,6 +27,12 @@ CreateTopic = Callable[..., str]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "smoke: quick ones, run by `make interop-smoke`")
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """As Ctrl-C does: fixtures end what they have started."""
+    raise KeyboardInterrupt
 
 
 @pytest.fixture(scope="session")

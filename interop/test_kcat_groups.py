@@ -38,9 +38,11 @@ class KcatMember:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
+        try:
             self.process.terminate()
             self.process.wait(30)
+        finally:
+            self.process.kill()
 
     def _read_records(self) -> None:
         assert self.process.stdout is not None

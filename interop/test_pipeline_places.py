@@ -4,6 +4,7 @@ The reference is a run on this machine into an embedded store, which a plain rea
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -95,6 +96,31 @@ def test_on_a_spark_master_with_two_workers(reference: Reference, tmp_path: Path
     finally:
         cluster.stop()
     assert_same(Pipeline(reference.broker.address, tmp_path), reference, COMPARED)
+
+
+def test_a_cluster_whose_workers_lack_the_python_ends_the_run_with_the_first_failure(
+    reference: Reference, tmp_path: Path
+) -> None:
+    cluster = SparkCluster(_folder(tmp_path / "cluster"))
+    cluster.start()
+    try:
+        driver = DriverProcess(
+            reference.broker.address,
+            tmp_path,
+            *("--once", "--master", cluster.master),
+            environment={**os.environ, "PYSPARK_PYTHON": "/nonexistent/python"},
+        )
+        try:
+            assert driver.wait() == 1, driver.log
+        finally:
+            driver.close()
+    finally:
+        cluster.stop()
+    reason = "Spark can't start /nonexistent/python: No such file or directory"
+    _, given_up, error = driver.log.splitlines()
+    assert given_up == f"collect is given up, it would fail again: {reason}"
+    assert error.startswith(f"Error: collect was given up: {reason}. ")
+    assert all(job["restarts"] == 0 for job in driver.metrics().values())
 
 
 def test_detectors_on_a_spark_cluster_with_cassandra(cassandra: CassandraPeer, tmp_path: Path) -> None:

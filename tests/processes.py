@@ -16,6 +16,7 @@ class BrokerProcess:
         self.data_dir = data_dir
         self.overrides = list(overrides)
         self.port = port
+        self.program = [sys.executable, "-m", "ottla.cli.main"]
         self.before_exec: Callable[[], None] | None = None  # runs in the child, to limit what it may do
         self.process: subprocess.Popen[str] | None = None
         self.log_path = data_dir.with_name(data_dir.name + ".log")
@@ -62,7 +63,7 @@ class BrokerProcess:
 
     def start(self) -> "BrokerProcess":
         """Start it and wait for the line that says that it accepts."""
-        command = [sys.executable, "-m", "ottla.cli.main", "serve", "--data-dir", str(self.data_dir)]
+        command = [*self.program, "serve", "--data-dir", str(self.data_dir)]
         command += ["--listen", f"127.0.0.1:{self.port}"]
         for override in self.overrides:
             command += ["--override", override]
@@ -109,6 +110,22 @@ def eventually(condition: Callable[[], bool], *, within_s: float = 90.0) -> None
     while not condition():
         assert time.monotonic() < deadline_s, "it did not happen"
         time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    """Of a process that need not be ours; one that has ended and that nobody has asked about yet runs no more."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(state.strip()) and not state.strip().startswith("Z")
+
+
+def processes_with(text: str) -> list[str]:
+    """Command lines that hold `text`, ours aside."""
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=", "-o", "args="], capture_output=True, text=True, check=True
+    )
+    own = {str(os.getpid()), str(os.getppid())}
+    rows = (line.strip().partition(" ") for line in listed.stdout.splitlines())
+    return [command.strip() for pid, _, command in rows if text in command and pid not in own]
 
 
 def _environment() -> dict[str, str]:

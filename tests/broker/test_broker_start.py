@@ -10,9 +10,11 @@ from ottla.broker.broker import Broker
 from ottla.broker.cluster_join import ask
 from ottla.controller.topics import NewTopic
 from ottla.coordination import paths
+from ottla.coordinator.shard import GroupShard
 from ottla.core.cluster import TopicImage
 from ottla.core.config.config import BrokerConfig
 from ottla.core.errors import ErrorCode
+from ottla.protocol.offset_commit_codec import CommitResults, CommitTopics
 
 Body = Callable[[Broker, asyncio.AbstractEventLoop], Coroutine[Any, Any, None]]
 
@@ -70,3 +72,42 @@ def test_note_of_a_deletion_whose_topic_is_gone_is_removed(tmp_path: Path) -> No
         assert "orders" in broker._topics.images
 
     run_broker(tmp_path, look)
+
+
+def test_offsets_of_a_topic_whose_deletion_is_finished_by_the_start_are_gone(tmp_path: Path) -> None:
+    async def commit_and_note_a_deletion(broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+        await create_orders(broker, loop)
+        groups = broker._start_groups()
+        await ask(loop, lambda on_done: groups.offsets_topic.ensure(lambda: on_done(None)))
+        shard = await loaded_shard(broker)
+        results: list[CommitResults] = []
+        topics: CommitTopics = [(name, [(0, 5, -1, "")]) for name in ("invoices", "orders")]
+        outcome = shard.offsets.commit_topics("readers", topics, partitions_of=lambda _: {0}, answer=results.append)
+        groups.coordinator.execute(shard, outcome)
+        assert results == [[("invoices", [(0, 0)]), ("orders", [(0, 0)])]]
+        assert (await ask(loop, broker._store.create, paths.delete_topic_path("orders"), b"")).is_ok
+
+    run_broker(tmp_path, commit_and_note_a_deletion)
+
+    async def look(broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+        assert "orders" not in broker._topics.images
+        assert isinstance(await ask(loop, broker._topics.create, NewTopic("orders", 4, 1)), TopicImage)
+        shard = await loaded_shard(broker)
+        assert shard.offsets.of_group("readers").keys() == {"invoices"}
+
+    run_broker(tmp_path, look)
+    run_broker(tmp_path, look_again)
+
+
+async def look_again(broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+    shard = await loaded_shard(broker)
+    assert shard.offsets.of_group("readers").keys() == {"invoices"}
+
+
+async def loaded_shard(broker: Broker) -> GroupShard:
+    coordinator = broker._start_groups().coordinator
+    while coordinator.loading_count:
+        await asyncio.sleep(0)  # a turn of the loop
+    shard = coordinator.shard_for("readers")
+    assert isinstance(shard, GroupShard)
+    return shard

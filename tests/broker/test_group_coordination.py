@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.coordinator.runtime import REWRITE_ABOVE_BYTES, java_hash
+from ottla.coordinator.runtime import REWRITE_ABOVE_BYTES, partition_of_group
 from ottla.core.cluster import OFFSETS_TOPIC
 from ottla.core.errors import ErrorCode
 from ottla.core.exchange import Deferred
@@ -93,12 +93,67 @@ def reload(rig: Rig) -> None:
 # The topic
 
 
+# Printed by Java: Utils.abs(groupId.hashCode()) % 50, and the hash code itself.
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("", 0), ("hello", 99162322), ("polygenelubricants", 0), ("grüße", 98768023), ("😀", 1772899)],
+    ("group_id", "expected"),
+    [
+        ("", 0),
+        ("payments", 13),  # 1382682413
+        ("my-group", 12),  # -1906497762
+        ("spark-job-7", 49),  # -1574939849
+        ("analytics-v2", 29),  # -874699229
+        ("polygenelubricants", 0),  # -2147483648, which has no absolute value
+        ("grüße", 23),  # 98768023
+        ("😀", 49),  # 1772899, of two UTF-16 units
+        ("group-😀", 7),  # 508083057
+        ("𝔘𝔫𝔦", 22),  # -2106254422
+    ],
 )
-def test_groups_are_spread_as_java_hashes(text: str, expected: int) -> None:
-    assert java_hash(text) == expected
+def test_groups_lie_on_the_partitions_that_kafka_puts_them_on(group_id: str, expected: int) -> None:
+    assert partition_of_group(group_id, partition_count=50) == expected
+
+
+def delete_orders(rig: Rig) -> None:
+    assert rig.pump.call(rig.topics.delete, "orders") is None
+
+
+def test_offsets_of_a_topic_that_is_deleted_while_their_shard_is_not_loaded_are_gone(rig: Rig) -> None:
+    assert commit(rig, 5) == 0
+    rig.coordinator.stop()
+    delete_orders(rig)
+    assert rig.groups.offsets_topic.maybe_start()
+    rig.create_topic("orders", partitions=50)  # before the shard is loaded: it is another topic
+    rig.background.run_all()
+    assert committed(rig) == {}
+    reload(rig)  # tombstones say so for good
+    assert committed(rig) == {}
+
+
+def test_offsets_of_a_topic_that_is_made_anew_while_their_shard_is_loaded_are_gone(rig: Rig) -> None:
+    assert commit(rig, 5) == 0
+    rig.coordinator.stop()
+    assert rig.groups.offsets_topic.maybe_start()
+    delete_orders(rig)
+    rig.create_topic("orders", partitions=50)
+    rig.background.run_all()
+    assert committed(rig) == {}
+    assert commit(rig, 7) == 0
+    reload(rig)
+    assert committed(rig) == {0: 7}
+
+
+def test_offsets_of_the_topics_that_are_there_stay_when_others_are_gone(rig: Rig) -> None:
+    rig.create_topic("payments", partitions=1)
+    assert commit(rig, 5) == 0
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=9)
+    topic = OffsetCommitRequestTopic(name="payments", partitions=[partition])
+    request = OffsetCommitRequest(group_id=GROUP, topics=[topic])
+    rig.now_ms += 1
+    assert error_of(rig.send(encode_request(request, COMMIT_VERSION, 77, "test"))) == 0
+    rig.coordinator.stop()
+    assert rig.pump.call(rig.topics.delete, "payments") is None
+    reload(rig)
+    assert committed(rig) == {0: 5}
 
 
 def test_first_question_for_a_coordinator_makes_the_topic(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from ottla.core.cluster import PartitionState, TopicImage
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
-from ottla.storage.partition_metadata import PARTITION_METADATA_FILE
+from ottla.storage.segment_files import PARTITION_METADATA_FILE
 from ottla.testing.simulated_disk import SimulatedDisk
 from tests.broker.conftest import MakeRig
 from tests.broker.rig import Rig
@@ -52,7 +52,7 @@ def test_missing_log_of_a_loaded_topic_is_made(make_rig: MakeRig) -> None:
     assert rig.produce(batch(b"a"), index=1) == (0, 0)
 
 
-def test_folder_of_an_older_topic_of_the_name_is_replaced(make_rig: MakeRig) -> None:
+def test_folder_of_an_older_topic_of_the_name_is_set_aside_for_good(make_rig: MakeRig) -> None:
     rig = make_rig()
     rig.local_topics.apply_topic(image(), lambda: None)
     rig.produce(batch(b"old"))
@@ -61,6 +61,9 @@ def test_folder_of_an_older_topic_of_the_name_is_replaced(make_rig: MakeRig) -> 
     assert again.produce(batch(b"new")) == (0, 0)
     assert values_of(read_all(again.partition().log)) == [b"new"]
     assert again.log_manager.topic_id_of(TopicPartition("orders", 0)) == b"\x02" * 16
+    again.log_manager.remove_due(again.now_ms + 10**9)
+    (stray,) = [entry.name for entry in again.disk.list("/data") if entry.name.endswith("-stray")]
+    assert b"old" in again.disk.read(f"/data/{stray}/{0:020d}.log")
 
 
 def test_folder_that_lost_its_id_is_given_it_again(make_rig: MakeRig) -> None:

@@ -16,10 +16,10 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientError, ConnectionFailed, RequestTimedOut
 from ottla.clients.network.port import ANY_BROKER, OnResponse, coordinator_connection
 from ottla.core.types import BrokerId, Buffer
+from ottla.links.addresses import Address
 from ottla.protocol.apis import ApiKey, request_class, response_class
 from ottla.protocol.codec import decode, encode_response
 from ottla.protocol.frames import parse_request_header

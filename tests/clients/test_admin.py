@@ -52,12 +52,12 @@ def test_the_cluster_and_its_directories_are_described(shared_broker: BrokerProc
         (broker,) = described.brokers
         assert f"{broker.host}:{broker.port}" == shared_broker.address
         assert described.controller_id == broker.broker_id
-        places = [TopicPartition("kept", 0), TopicPartition("kept", 1)]
-        (directory,) = describe_log_dirs(cluster, places)
+        topic_partitions = [TopicPartition("kept", 0), TopicPartition("kept", 1)]
+        (directory,) = describe_log_dirs(cluster, topic_partitions)
         assert directory.path == str(shared_broker.data_dir)
-        assert sorted(replica.place for replica in directory.replicas) == places
+        assert sorted(replica.topic_partition for replica in directory.replicas) == topic_partitions
         (everything,) = describe_log_dirs(cluster)
-        assert {replica.place for replica in everything.replicas} >= set(places)
+        assert {replica.topic_partition for replica in everything.replicas} >= set(topic_partitions)
 
 
 @pytest.mark.process

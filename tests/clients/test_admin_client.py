@@ -59,7 +59,7 @@ def test_a_closed_admin_says_so() -> None:
 
 @pytest.mark.process
 def test_topics_configs_offsets_and_groups_of_a_broker(address: str) -> None:
-    place = TopicPartition("administered", 1)
+    topic_partition = TopicPartition("administered", 1)
     resource = topic_resource("administered")
     with ottla.Admin({"bootstrap.servers": address}) as admin:
         admin.connect()
@@ -73,16 +73,16 @@ def test_topics_configs_offsets_and_groups_of_a_broker(address: str) -> None:
         eventually(
             lambda: ("retention.ms", "1234") in [entry[:2] for entry in admin.describe_configs([resource])[resource]]
         )
-        assert admin.list_offsets([place], admin.LATEST)[place].offset == 0
-        assert admin.list_offsets([place], admin.EARLIEST)[place].offset == 0
-        assert admin.delete_records({place: 0}) == {place: 0}
-        admin.alter_group_offsets("administrators", {place: 0})
-        assert admin.list_group_offsets("administrators")[place].offset == 0
+        assert admin.list_offsets([topic_partition], admin.LATEST)[topic_partition].offset == 0
+        assert admin.list_offsets([topic_partition], admin.EARLIEST)[topic_partition].offset == 0
+        assert admin.delete_records({topic_partition: 0}) == {topic_partition: 0}
+        admin.alter_group_offsets("administrators", {topic_partition: 0})
+        assert admin.list_group_offsets("administrators")[topic_partition].offset == 0
         assert "administrators" in [group.group_id for group in admin.list_groups()]
         assert admin.describe_groups(["administrators"])["administrators"].members == ()
-        admin.delete_group_offsets("administrators", [place])
+        admin.delete_group_offsets("administrators", [topic_partition])
         admin.delete_groups(["administrators"])
-        assert any(directory.replicas for directory in admin.describe_log_dirs([place]))
+        assert any(directory.replicas for directory in admin.describe_log_dirs([topic_partition]))
         admin.delete_topics(["administered", "plain"])
         eventually(lambda: "administered" not in admin.list_topics())
 

@@ -14,8 +14,8 @@ def member(member_id: str, *topics: str, instance_id: str | None = None) -> Grou
     return GroupMemberView(member_id, frozenset(topics), instance_id)
 
 
-def numbers(places: list[TopicPartition]) -> list[str]:
-    return [f"{place.topic}{place.partition}" for place in places]
+def numbers(topic_partitions: list[TopicPartition]) -> list[str]:
+    return [f"{topic_partition.topic}{topic_partition.partition}" for topic_partition in topic_partitions]
 
 
 def test_range_gives_the_first_members_one_more_of_each_topic() -> None:
@@ -71,8 +71,8 @@ def test_every_wanted_partition_has_exactly_one_owner_that_wants_it(
     members = [GroupMemberView(f"m{index}", topics) for index, topics in enumerate(subscriptions)]
     assigned = ASSIGNORS[name](members, counts)
     wanted = frozenset[str]().union(*subscriptions)
-    owners = Counter(place for places in assigned.values() for place in places)
+    owners = Counter(topic_partition for topic_partitions in assigned.values() for topic_partition in topic_partitions)
     assert set(assigned) == {each.member_id for each in members}
     assert owners == {TopicPartition(t, p): 1 for t in wanted & counts.keys() for p in range(counts[t])}
     for each in members:
-        assert {place.topic for place in assigned[each.member_id]} <= each.topics
+        assert {topic_partition.topic for topic_partition in assigned[each.member_id]} <= each.topics

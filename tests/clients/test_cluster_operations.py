@@ -30,9 +30,9 @@ def read_from(broker: BrokerProcess, starts: dict[TopicPartition, int]) -> dict[
     found: dict[TopicPartition, list[ConsumerRecord]] = defaultdict(list)
     with Consumer(bootstrap_servers=broker.address, auto_offset_reset="none") as consumer:
         consumer.assign(starts)
-        for place, offset in starts.items():
-            consumer.seek(place, offset)
-        while any(consumer.lag(place) != 0 for place in starts):
+        for topic_partition, offset in starts.items():
+            consumer.seek(topic_partition, offset)
+        while any(consumer.lag(topic_partition) != 0 for topic_partition in starts):
             for record in consumer.poll():
                 found[TopicPartition(record.topic, record.partition)].append(record)
     return found
@@ -54,7 +54,7 @@ def test_a_topic_is_created_listed_and_deleted(shared_broker: BrokerProcess) -> 
 
 
 def test_records_keep_their_order_and_their_keys_partition(shared_broker: BrokerProcess) -> None:
-    places = make_topic(shared_broker, "ordered", 4)
+    topic_partitions = make_topic(shared_broker, "ordered", 4)
     with Producer(bootstrap_servers=shared_broker.address, batch_size=500) as producer:
         for number in range(2000):
             key = f"k{number % 37}".encode()
@@ -62,14 +62,14 @@ def test_records_keep_their_order_and_their_keys_partition(shared_broker: Broker
         producer.flush()
         counts = producer.counts()
     assert (counts.stored_records, counts.failed_records, counts.first_failure) == (2000, 0, None)
-    found = read_from(shared_broker, dict.fromkeys(places, 0))
+    found = read_from(shared_broker, dict.fromkeys(topic_partitions, 0))
     assert sum(len(records) for records in found.values()) == 2000
-    for place, records in found.items():
+    for topic_partition, records in found.items():
         numbers = [int(record.value or b"") for record in records]
         assert numbers == sorted(numbers)
         assert [record.offset for record in records] == list(range(len(records)))
         assert [record.timestamp_ms for record in records] == [1000 + number for number in numbers]
-        assert all(partition_for_key(record.key or b"", 4) == place.partition for record in records)
+        assert all(partition_for_key(record.key or b"", 4) == topic_partition.partition for record in records)
 
 
 @pytest.mark.parametrize("codec", NAMES)
@@ -94,12 +94,12 @@ def test_a_foreign_client_reads_what_was_sent(shared_broker: BrokerProcess, code
 @pytest.mark.parametrize("acks", ["0", "1"])
 def test_without_all_acks_all_still_arrives(shared_broker: BrokerProcess, acks: str) -> None:
     topic = f"acks-{acks}"
-    (place,) = make_topic(shared_broker, topic, 1)
+    (topic_partition,) = make_topic(shared_broker, topic, 1)
     with Producer(bootstrap_servers=shared_broker.address, acks=acks) as producer:
         for _ in range(100):
             producer.send(topic, b"v")
     with Consumer(bootstrap_servers=shared_broker.address, auto_offset_reset="earliest") as consumer:
-        consumer.assign([place])
+        consumer.assign([topic_partition])
         count = 0
         while count < 100:  # with acks 0 they may come after the producer is gone
             count += len(consumer.poll())
@@ -107,22 +107,28 @@ def test_without_all_acks_all_still_arrives(shared_broker: BrokerProcess, acks: 
 
 
 def test_deleted_records_are_gone_and_times_are_found(shared_broker: BrokerProcess) -> None:
-    (place,) = make_topic(shared_broker, "trimmed", 1)
+    (topic_partition,) = make_topic(shared_broker, "trimmed", 1)
     with Producer(bootstrap_servers=shared_broker.address) as producer:
         for number in range(10):
             producer.send("trimmed", b"v", timestamp_ms=1000 * number)
     with Admin(bootstrap_servers=shared_broker.address) as admin:
-        assert admin.list_offsets([place], 4500)[place].offset == 5
-        assert admin.list_offsets([place], 99_000)[place].offset == -1
-        assert admin.delete_records({place: 4}) == {place: 4}
-    assert [record.offset for record in read_from(shared_broker, {place: 4})[place]] == list(range(4, 10))
+        assert admin.list_offsets([topic_partition], 4500)[topic_partition].offset == 5
+        assert admin.list_offsets([topic_partition], 99_000)[topic_partition].offset == -1
+        assert admin.delete_records({topic_partition: 4}) == {topic_partition: 4}
+    assert [record.offset for record in read_from(shared_broker, {topic_partition: 4})[topic_partition]] == list(
+        range(4, 10)
+    )
     with pytest.raises(OffsetOutOfRange, match="trimmed-0 at 2"):
-        read_from(shared_broker, {place: 2})
+        read_from(shared_broker, {topic_partition: 2})
 
 
 def test_a_reader_may_begin_within_a_batch(shared_broker: BrokerProcess) -> None:
-    (place,) = make_topic(shared_broker, "within", 1)
+    (topic_partition,) = make_topic(shared_broker, "within", 1)
     with Producer(bootstrap_servers=shared_broker.address, linger_ms=60_000) as producer:
         for number in range(10):
             producer.send("within", str(number).encode())
-    assert [record.value for record in read_from(shared_broker, {place: 7})[place]] == [b"7", b"8", b"9"]
+    assert [record.value for record in read_from(shared_broker, {topic_partition: 7})[topic_partition]] == [
+        b"7",
+        b"8",
+        b"9",
+    ]

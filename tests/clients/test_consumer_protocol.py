@@ -10,8 +10,8 @@ from ottla.core.types import TopicPartition
 def test_what_is_encoded_is_decoded() -> None:
     member = decode_member("m", None, encode_subscription(["b", "a"]))
     assert member.topics == {"a", "b"}
-    places = [TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)]
-    assert decode_assignment(encode_assignment(places)) == places
+    topic_partitions = [TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)]
+    assert decode_assignment(encode_assignment(topic_partitions)) == topic_partitions
     assert decode_assignment(encode_assignment([])) == decode_assignment(b"") == []
 
 

@@ -23,6 +23,7 @@ def make_topics(
     *,
     brokers: tuple[int, ...] = (1, 2, 3),
     random_bytes: Callable[[int], bytes] | None = None,
+    ignores_case: bool = False,
     **properties: str,
 ) -> Made:
     config = BrokerConfig.parse(
@@ -36,6 +37,7 @@ def make_topics(
         random_bytes=random_bytes or Random(3).randbytes,
         live_brokers=lambda: list(brokers),
         controller_epoch=lambda: 5,
+        ignores_case=ignores_case,
     )
     return topics, applier
 
@@ -163,6 +165,24 @@ def test_existing_name_is_refused(pump: PumpedStore) -> None:
     topics, _ = make_topics(pump)
     created(pump, topics, NewTopic("orders", 1, 1))
     assert fault_of(pump, topics, NewTopic("orders", 1, 1)).error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_names_that_differ_in_case_are_two_topics_unless_the_file_system_ignores_it(pump: PumpedStore) -> None:
+    topics, _ = make_topics(pump)
+    created(pump, topics, NewTopic("Orders", 1, 1))
+    created(pump, topics, NewTopic("orders", 1, 1))
+
+
+def test_name_that_would_be_the_folder_of_another_topic_is_refused_until_that_is_deleted(pump: PumpedStore) -> None:
+    topics, _ = make_topics(pump, ignores_case=True)
+    created(pump, topics, NewTopic("Orders.eu", 1, 1))
+    fault = fault_of(pump, topics, NewTopic("orders.EU", 1, 1))
+    assert fault.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert "'orders.EU' and 'Orders.eu' would be one folder" in fault.message
+    created(pump, topics, NewTopic("orders_EU", 1, 1))  # another folder, and another metric
+    assert pump.call(topics.delete, "Orders.eu") is None
+    assert pump.call(topics.delete, "orders_EU") is None
+    created(pump, topics, NewTopic("orders.EU", 1, 1))
 
 
 def test_name_that_metrics_can_not_tell_apart_is_refused(pump: PumpedStore) -> None:

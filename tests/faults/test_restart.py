@@ -49,6 +49,21 @@ def test_files_of_a_clean_stop_are_the_same_after_the_next(start_broker: StartBr
     assert {path.name: path.read_bytes() for path in broker.partition_dir("same").iterdir()} == before
 
 
+def test_stop_while_logs_are_being_flushed_leaves_no_log_half_done(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    partitions = range(12)
+    with RawClient(broker.port) as client:
+        client.create_topic("flushed", partitions=len(partitions), flush_messages="1")
+        for partition in partitions:
+            client.send_produce("flushed", batch_of(b"x"), partition=partition, acks=0)
+        client.log_end_offset("flushed")  # answered after them: all are appended
+        # Their fsyncs are under way, or wait; nobody is owed an answer that would hold the stop.
+        assert broker.stop() == 0
+    assert (broker.data_dir / CLEAN_SHUTDOWN_FILE).exists()
+    folders = [broker.partition_dir("flushed", partition) for partition in partitions]
+    assert [folder for folder in folders if not (folder / "leader-epoch-checkpoint").exists()] == []
+
+
 def test_topics_configs_and_offsets_live_through_restarts(start_broker: StartBroker) -> None:
     broker = start_broker()
     values = fill(broker, "lived", segment_bytes="2000")

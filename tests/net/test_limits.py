@@ -173,7 +173,7 @@ def test_running_out_of_descriptors_pauses_accepting_and_recovers() -> None:
         late.socket = socket.socket()
         late.socket.settimeout(10)
         fillers: list[int] = []
-        highest = max(map(int, os.listdir("/proc/self/fd")))
+        highest = max(map(int, os.listdir("/dev/fd")))
         resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
         try:
             _use_up_descriptors(fillers)
@@ -204,6 +204,25 @@ def test_open_file_limit_is_raised_to_the_hard_one() -> None:
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    ("granted_max", "soft", "expected"), [(245_760, 256, 128 * 1024), (10_240, 256, 10_240), (256, 256, 256)]
+)
+def test_open_file_limit_is_raised_as_far_as_granted_where_the_hard_one_is_not(
+    monkeypatch: pytest.MonkeyPatch, *, granted_max: int, soft: int, expected: int
+) -> None:
+    held = [(soft, resource.RLIM_INFINITY)]
+
+    def setrlimit(which: int, limits: tuple[int, int]) -> None:
+        if not 0 <= limits[0] <= granted_max:
+            raise ValueError("current limit exceeds maximum limit")
+        held.append(limits)
+
+    monkeypatch.setattr(resource, "getrlimit", lambda which: held[-1])
+    monkeypatch.setattr(resource, "setrlimit", setrlimit)
+    assert raise_open_file_limit() == expected
+    assert held[-1] == (expected, resource.RLIM_INFINITY)
 
 
 @pytest.mark.parametrize(

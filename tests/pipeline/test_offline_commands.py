@@ -61,7 +61,7 @@ def test_redrive_shows_what_it_would_do(pipeline: Pipeline) -> None:
         (("export", "out", "--start", '{"ml_login_log": 7}'), "offsets are written as"),
         (("replay",), "--store-path"),
         (("replay", "--store-path", "tables", "--jobs", "colect"), "did you mean collect"),
-        (("replay", "--store-path", "tables", "--name", "../tables"), "make a name"),
+        (("replay", "--store-path", "tables", "--name", "../tables"), "a name has lower-case letters"),
     ],
 )
 def test_what_can_not_be_meant_is_wrong_usage(

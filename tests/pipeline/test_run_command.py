@@ -17,7 +17,7 @@ RUN = ("pipeline", "run", "--bootstrap", "127.0.0.1:1", "--once")
     [
         (("--store-path", "{}"), 1, "127.0.0.1:1"),
         ((), 2, "--store-path DIR"),
-        (("--store-path", "{}", "--trigger", "2s"), 2, "--once works off what is there"),
+        (("--store-path", "{}", "--trigger", "2s"), 2, "--once processes what is there"),
         (("--store-path", "{}", "--jobs", "colect"), 2, "no job colect; did you mean collect?"),
         (("--store-path", "{}", "--jobs", ","), 2, "names none"),
         (("--store-path", "{}", "--connector", "flink"), 2, "flink"),

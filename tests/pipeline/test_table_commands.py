@@ -98,8 +98,8 @@ def test_a_folder_without_tables_is_told_in_words(pipeline: Pipeline, tmp_path: 
 
 
 def test_init_store_makes_tables_once(pipeline: Pipeline) -> None:
-    assert "made" in pipeline("init-store").err
-    assert "all tables were there" in pipeline("init-store").err
+    assert "created" in pipeline("init-store").err
+    assert "all tables existed" in pipeline("init-store").err
     assert pipeline("show", "ledger", "--json").json == []
 
 

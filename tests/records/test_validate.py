@@ -8,8 +8,10 @@ from ottla.core.errors import ErrorCode
 from ottla.records.build import BatchBuilder, assemble_batch, build_end_transaction_marker
 from ottla.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from ottla.records.header import BatchHeader, read_header, write_crc
-from ottla.records.validate import ProduceFault, ProduceLimits, check_produced, check_records_deeply
+from ottla.records.read import read_batch
+from ottla.records.validate import ProduceFault, ProduceLimits, check_produced
 from ottla.records.varint import encode_varint
+from ottla.records.walk import check_records, has_wrong_maximum
 from tests.records.samples import CODECS, NOW_MS, RECORDS, builder_of
 
 LIMITS = ProduceLimits()
@@ -27,8 +29,20 @@ def with_field(position: int, value: int, length: int, **built) -> bytearray:
     return batch
 
 
-def deep(batch, *, requires_keys=False, max_bytes=1_000_000):
-    return check_records_deeply(batch, read_header(batch), requires_keys=requires_keys, max_bytes=max_bytes)
+def deep(batch, limits=LIMITS, *, requires_keys=False, max_bytes=1_000_000):
+    """What is wrong with the records, or None."""
+    walked = walk(batch, limits, requires_keys=requires_keys, max_bytes=max_bytes)
+    return walked if isinstance(walked, ProduceFault) else None
+
+
+def walk(batch, limits=LIMITS, *, requires_keys=False, max_bytes=1_000_000):
+    """Both checks, as an append makes them."""
+    header = check(batch, limits)
+    if isinstance(header, ProduceFault):
+        return header
+    return check_records(
+        memoryview(batch), header, limits, requires_keys=requires_keys, now_ms=NOW_MS, max_bytes=max_bytes
+    )
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -169,8 +183,9 @@ def test_decompression_bomb_is_invalid_at_the_cap(codec):
         max_timestamp_ms=NOW_MS,
         attributes=codec,
     )
-    assert isinstance(check(batch, ProduceLimits(max_message_bytes=10_000_000)), BatchHeader)
-    assert deep(batch).error_code == ErrorCode.INVALID_RECORD
+    limits = ProduceLimits(max_message_bytes=10_000_000)
+    assert isinstance(check(batch, limits), BatchHeader)
+    assert deep(batch, limits).error_code == ErrorCode.INVALID_RECORD
 
 
 def body(*parts: bytes) -> bytes:
@@ -236,7 +251,96 @@ def test_any_bytes_get_a_verdict(codec, data):
     verdict = check(batch)
     if isinstance(verdict, BatchHeader):
         assert verdict.size_bytes == len(batch)
-        fault = check_records_deeply(batch, verdict, requires_keys=True, max_bytes=1_000_000)
-        assert fault is None or fault.error_code == ErrorCode.INVALID_RECORD
+        fault = deep(batch, requires_keys=True)
+        assert fault is None or fault.error_code in (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP)
     else:
         assert isinstance(verdict, ProduceFault)
+
+
+# Clients that leave the largest timestamp out
+
+
+def without_max_timestamp(*timestamps: int, codec: int = 0, max_timestamp_ms: int = -1, size: int = 1) -> bytearray:
+    """A batch whose header does not say how recent its records are, with a checksum that is right."""
+    builder = BatchBuilder()
+    for timestamp_ms in timestamps:
+        builder.append(timestamp_ms, b"k", b"v" * size)
+    batch = builder.build(codec=codec)
+    batch[35:43] = max_timestamp_ms.to_bytes(8, "big", signed=True)
+    write_crc(batch, 0, len(batch))
+    return batch
+
+
+TIMES = (NOW_MS - 50, NOW_MS - 10, NOW_MS - 30)
+
+
+@pytest.mark.parametrize("max_timestamp_ms", [-1, 0, NOW_MS - 51])
+def test_largest_timestamp_that_is_left_out_is_computed_and_the_checksum_with_it(max_timestamp_ms):
+    batch = without_max_timestamp(*TIMES, max_timestamp_ms=max_timestamp_ms)
+    header = walk(batch)
+    assert header.max_timestamp_ms == NOW_MS - 10
+    assert header == read_header(batch)
+    assert check(batch) == header
+    assert [record.timestamp_ms for record in read_batch(batch)[1]] == list(TIMES)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_header_that_leaves_its_largest_timestamp_out_is_found_and_put_right(codec):
+    batch = without_max_timestamp(*TIMES, codec=codec)
+    assert has_wrong_maximum(memoryview(batch))
+    mended = walk(batch)
+    assert mended.max_timestamp_ms == NOW_MS - 10
+    assert check(batch) == mended == read_header(batch)
+    assert not has_wrong_maximum(memoryview(batch))
+
+
+def test_damage_is_found_before_a_checksum_is_made_anew():
+    batch = without_max_timestamp(*TIMES)
+    batch[-2] ^= 1
+    assert check(batch).error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_computed_timestamp_has_to_be_allowed():
+    batch = without_max_timestamp(NOW_MS, NOW_MS + 3_600_001)
+    assert walk(batch).error_code == ErrorCode.INVALID_TIMESTAMP
+    assert walk(batch, LIMITS._replace(timestamp_after_max_ms=2**63 - 1)).max_timestamp_ms == NOW_MS + 3_600_001
+
+
+def test_records_that_do_not_add_up_are_refused_when_they_are_walked():
+    batch = without_max_timestamp(*TIMES)
+    batch[61] += 2  # the first record's length
+    write_crc(batch, 0, len(batch))
+    assert walk(batch).error_code == ErrorCode.INVALID_RECORD
+
+
+def test_records_that_are_all_older_than_their_base_keep_a_header_that_is_right():
+    body = bytes(1) + encode_varint(-20) + encode_varint(0) + encode_varint(-1) + encode_varint(1) + b"v" + bytes(1)
+    batch = assemble_batch(
+        encode_varint(len(body)) + body,
+        record_count=1,
+        last_offset_delta=0,
+        base_timestamp_ms=NOW_MS,
+        attributes=0,
+        max_timestamp_ms=NOW_MS - 20,
+    )
+    before = bytes(batch)
+    assert walk(batch).max_timestamp_ms == NOW_MS - 20
+    assert bytes(batch) == before
+
+
+@pytest.mark.parametrize("timestamps", [(-1, -1), (0, 0)])
+def test_batch_without_any_time_is_let_through_as_it_is(timestamps):
+    batch = builder_of().build()
+    batch[27:43] = b"".join(each.to_bytes(8, "big", signed=True) for each in timestamps)
+    write_crc(batch, 0, len(batch))
+    before = bytes(batch)
+    assert walk(batch).max_timestamp_ms == timestamps[1]
+    assert bytes(batch) == before
+
+
+def test_append_time_takes_the_place_of_whatever_the_header_says():
+    limits = ProduceLimits(is_log_append_time=True)
+    batch = without_max_timestamp(*TIMES, codec=GZIP)
+    before = bytes(batch)
+    assert walk(batch, limits) == read_header(batch)
+    assert bytes(batch) == before

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.spark.java import JavaNotFound, find_java_home, java_major, packaged_java_home
+from ottla.spark.java import JavaNotFound, find_java_home, java_major, packaged_java_home, without_wrong_options
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -62,3 +62,21 @@ def test_without_any_at_all_it_is_said_what_to_do(tmp_path: Path, monkeypatch: p
         find_java_home({"PATH": str(old.parent)})
     with pytest.raises(JavaNotFound, match="JAVA_HOME=/nowhere doesn't run"):
         find_java_home({"JAVA_HOME": "/nowhere", "PATH": ""})
+
+
+def test_options_that_keep_java_from_starting_are_left_out() -> None:
+    home = packaged_java_home()
+    assert home is not None
+    given = {"JAVA_HOME": str(home), "PATH": "/usr/bin:/bin"}
+    right = {**given, "JAVA_TOOL_OPTIONS": "-Dproxy=x"}
+    assert without_wrong_options(right) == right
+    assert without_wrong_options({**right, "JDK_JAVA_OPTIONS": "-javaagent:/nonexistent.jar"}) == given
+
+
+def test_a_java_is_known_by_its_version_whatever_options_are_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-javaagent:/nonexistent.jar")
+    home = packaged_java_home()
+    assert home is not None
+    assert java_major(home / "bin" / "java") is not None

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.core.types import TopicPartition
-from ottla.spark.offsets import from_json, parse_numbers, parse_places, to_json
+from ottla.spark.offsets import from_json, parse_numbers, parse_topic_partitions, to_json
 
-places = st.builds(TopicPartition, st.text("abc.-_", min_size=1, max_size=8), st.integers(0, 200))
+topic_partitions = st.builds(TopicPartition, st.text("abc.-_", min_size=1, max_size=8), st.integers(0, 200))
 
 
-@given(st.dictionaries(places, st.integers(0, 2**62), max_size=20))
+@given(st.dictionaries(topic_partitions, st.integers(0, 2**62), max_size=20))
 def test_offsets_come_back_from_their_json(offsets: dict[TopicPartition, int]) -> None:
     assert from_json(json.loads(json.dumps(to_json(offsets)))) == offsets
 
@@ -47,7 +47,7 @@ def test_parse_numbers_says_what_is_wrong(text: str, complaint: str) -> None:
 
 
 def test_parse_places_takes_lists_of_partitions() -> None:
-    assert parse_places('{"b": [1, 0, 1], "a": [3]}') == (
+    assert parse_topic_partitions('{"b": [1, 0, 1], "a": [3]}') == (
         TopicPartition("a", 3),
         TopicPartition("b", 0),
         TopicPartition("b", 1),
@@ -65,4 +65,4 @@ def test_parse_places_takes_lists_of_partitions() -> None:
 )
 def test_parse_places_says_what_is_wrong(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        parse_places(text)
+        parse_topic_partitions(text)

@@ -78,7 +78,7 @@ def test_subscriptions() -> None:
     pattern = parse_read_options(SERVERS | {"subscribePattern": "ml_.*"}, Use.BATCH).subscription
     assert (pattern.pattern, str(pattern)) == ("ml_.*", "subscribePattern ml_.*")
     assigned = parse_read_options(SERVERS | {"assign": '{"a": [1]}'}, Use.BATCH).subscription
-    assert assigned.places == (TopicPartition("a", 1),)
+    assert assigned.topic_partitions == (TopicPartition("a", 1),)
     with pytest.raises(OptionError, match="none is given"):
         parse_read_options(SERVERS, Use.BATCH)
     assert "subscribe and assign are given" in complaint(assign='{"a": [1]}')
@@ -91,15 +91,15 @@ def test_subscriptions() -> None:
 
 
 def test_bounds_by_offset_and_by_time() -> None:
-    place = TopicPartition("orders", 0)
-    assert read(startingOffsets='{"orders": {"0": -2}}').starting == Bound(BoundKind.OFFSETS, {place: -2})
+    topic_partition = TopicPartition("orders", 0)
+    assert read(startingOffsets='{"orders": {"0": -2}}').starting == Bound(BoundKind.OFFSETS, {topic_partition: -2})
     assert read(startingTimestamp="7").starting == Bound(BoundKind.TIMESTAMP, timestamp_ms=7)
     by_time = read(startingOffsetsByTimestamp='{"orders": {"0": 5}}', startingOffsets="earliest")
-    assert by_time.starting == Bound(BoundKind.TIMESTAMPS, {place: 5})
+    assert by_time.starting == Bound(BoundKind.TIMESTAMPS, {topic_partition: 5})
     both = read(startingOffsetsByTimestamp='{"orders": {"0": 5}}', startingTimestamp="7")
     assert both.starting == Bound(BoundKind.TIMESTAMP, timestamp_ms=7)
     assert read(endingTimestamp="7").ending == Bound(BoundKind.TIMESTAMP, timestamp_ms=7)
-    assert read(endingOffsets='{"orders": {"0": -1}}').ending == Bound(BoundKind.OFFSETS, {place: -1})
+    assert read(endingOffsets='{"orders": {"0": -1}}').ending == Bound(BoundKind.OFFSETS, {topic_partition: -1})
     assert read(startingOffsetsByTimestampStrategy="LATEST").begins_at_end_without_match
 
 

@@ -49,12 +49,14 @@ def test_limit_begins_a_new_partition_at_its_first_offset() -> None:
 
 @given(st.dictionaries(st.sampled_from([A, B, C]), st.tuples(st.integers(0, 99), st.integers(0, 999))), counts)
 def test_limited_batches_reach_the_end(ranges: dict[TopicPartition, tuple[int, int]], most: int) -> None:
-    start = {place: first for place, (first, _) in ranges.items()}
-    end = {place: first + count for place, (first, count) in ranges.items()}
+    start = {topic_partition: first for topic_partition, (first, _) in ranges.items()}
+    end = {topic_partition: first + count for topic_partition, (first, count) in ranges.items()}
     while start != end:
         limited = limit_offsets(start, end, most)
         assert 0 < count_offsets(start, limited) <= most + len(ranges)
-        assert all(start[place] <= limited[place] <= end[place] for place in ranges)
+        assert all(
+            start[topic_partition] <= limited[topic_partition] <= end[topic_partition] for topic_partition in ranges
+        )
         start = limited
 
 
@@ -86,7 +88,7 @@ def test_large_partitions_are_cut_and_small_ones_stay_whole() -> None:
 def test_slices_are_every_offset_once(given: list[LogSlice], at_least: int | None, most: int | None) -> None:
     planned = plan_slices(given, at_least=at_least, most_offsets=most)
     for whole in given:
-        parts = [part for part in planned if part.place == whole.place]
+        parts = [part for part in planned if part.topic_partition == whole.topic_partition]
         assert sum(part.offset_count for part in parts) == whole.offset_count
         assert [part.start for part in parts[1:]] == [part.end for part in parts[:-1]]
         if parts:

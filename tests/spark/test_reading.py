@@ -36,7 +36,14 @@ def test_slices_are_read_one_after_the_other(ottla_broker: OttlaBroker) -> None:
         ottla_broker.produce(topic, [f"v{number}" for number in range(20)], partition=partition)
     options = read_options(ottla_broker, subscribe=topic)
     batches = list(read_slices(options, [LogSlice(topic, 0, 3, 5), LogSlice(topic, 1, 0, 2), LogSlice(topic, 0, 7, 9)]))
-    assert [place for each in batches for place in each.column("partition").to_pylist()] == [0, 0, 1, 1, 0, 0]
+    assert [topic_partition for each in batches for topic_partition in each.column("partition").to_pylist()] == [
+        0,
+        0,
+        1,
+        1,
+        0,
+        0,
+    ]
     assert offsets_of(batches) == [3, 4, 0, 1, 7, 8]
 
 
@@ -137,7 +144,7 @@ def test_what_never_comes_is_told_after_a_bound(
 
 def planned(options: ReadOptions) -> dict[str, tuple[int, int]]:
     with LogView(options) as view:
-        return {str(each.place): (each.start, each.end) for each in plan_batch(view, options)}
+        return {str(each.topic_partition): (each.start, each.end) for each in plan_batch(view, options)}
 
 
 def test_batches_are_planned_by_offsets_and_times(ottla_broker: OttlaBroker) -> None:

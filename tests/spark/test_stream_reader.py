@@ -48,7 +48,7 @@ def ranges(reader: OttlaStreamReader, start: Json, end: Json) -> dict[str, tuple
     # Through JSON, as Spark keeps it.
     start, end = json.loads(json.dumps(start)), json.loads(json.dumps(end))
     slices = [each for part in reader.partitions(start, end) for each in part.value]
-    return {str(each.place): (each.start, each.end) for each in slices}
+    return {str(each.topic_partition): (each.start, each.end) for each in slices}
 
 
 def test_a_stream_begins_reads_and_goes_on(ottla_broker: OttlaBroker) -> None:

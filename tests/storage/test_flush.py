@@ -159,9 +159,24 @@ def test_forgotten_log_is_not_flushed(setting: _Setting) -> None:
     log = setting.log()
     append(log, b"x")
     setting.flusher.request(log)
-    setting.flusher.forget(log)
+    setting.flusher.forget(log, lambda: None)
     setting.loop.turn()
     assert not setting.background.waiting
+
+
+def test_log_is_forgotten_only_after_the_fsync_that_runs(setting: _Setting) -> None:
+    log = setting.log()
+    append(log, b"x")
+    setting.flusher.request(log)
+    setting.loop.turn()
+    forgotten: list[Log] = []
+    setting.flusher.forget(log, lambda: forgotten.append(log))
+    setting.background.work_only()
+    assert not forgotten
+    setting.background.report()
+    assert forgotten == [log]
+    assert not setting.flushed
+    assert setting.flusher.is_idle
 
 
 @settings(max_examples=60, deadline=None)

@@ -11,7 +11,7 @@ from ottla.core.errors import StorageError
 from ottla.core.types import TopicPartition
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_dirs import LogDirLocked
-from ottla.storage.log_manager import DuplicateLog, LogManager
+from ottla.storage.log_manager import LogManager
 from ottla.storage.meta_properties import ForeignLogDir
 from ottla.storage.real_disk import RealDisk
 from ottla.testing.simulated_disk import SimulatedDisk
@@ -334,17 +334,6 @@ def test_failing_background_write_takes_the_directory_offline() -> None:
 # Whose directory it is
 
 
-def test_partition_in_two_directories_is_refused_and_the_markers_stay() -> None:
-    disk = SimulatedDisk()
-    broker = ManagedLogs(disk, ("/a", "/b"))
-    broker.create()
-    broker.manager.shutdown(NOW_MS)
-    disk.make_dirs("/b/orders-0")
-    with pytest.raises(DuplicateLog, match=r"/a/orders-0 and in /b/orders-0"):
-        ManagedLogs(disk, ("/a", "/b"))
-    assert disk.exists("/a/.kafka_cleanshutdown")
-
-
 def test_directory_of_another_cluster_ends_the_start() -> None:
     disk = SimulatedDisk()
     disk.make_dirs("/a")
@@ -404,3 +393,16 @@ def test_retry_of_an_acked_batch_after_restart_is_a_duplicate(stop: str) -> None
     again = ManagedLogs(disk)
     assert produce(again.log(), 7) == (7, True)
     assert produce(again.log(), 8) == (8, False)
+
+
+class _CaseIgnoringDisk(SimulatedDisk):
+    def exists(self, path: str) -> bool:
+        """As macOS's file system answers."""
+        return super().exists(path.lower())
+
+
+@pytest.mark.parametrize(("disk", "expected"), [(SimulatedDisk(), False), (_CaseIgnoringDisk(), True)])
+def test_file_system_that_ignores_case_is_known_by_its_own_files(disk: SimulatedDisk, *, expected: bool) -> None:
+    broker = ManagedLogs(disk, ("/a", "/b"))
+    assert broker.manager.ignores_case() is expected
+    assert not broker.failed

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from ottla.testing import BrokerDied, BrokerStartFailed, OttlaBroker, WaitTimedOut
 from ottla.testing.waiting import wait_until
+from tests.processes import is_running
 
 pytestmark = pytest.mark.process
 
@@ -305,11 +306,4 @@ os.kill(os.getpid(), 9)
 """
     child = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, timeout=60, check=False)
     pid = int(child.stdout)
-
-    def is_gone() -> bool:
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-
-    wait_until(is_gone, what=f"process {pid} is gone")
+    wait_until(lambda: not is_running(pid), what=f"process {pid} is gone")

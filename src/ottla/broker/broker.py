@@ -48,10 +48,11 @@ from ottla.net.open_file_limit import DescriptorShares, raise_open_file_limit, s
 from ottla.net.server import Server
 from ottla.purgatory.purgatory import Purgatory
 from ottla.replication.replicas import Replicas, Waiting
+from ottla.storage.duplicate_logs import DuplicateLog
 from ottla.storage.flush import Flusher
 from ottla.storage.log import Log
 from ottla.storage.log_dirs import LogDirLocked
-from ottla.storage.log_manager import DuplicateLog, LogManager
+from ottla.storage.log_manager import LogManager
 from ottla.storage.logs_by_dir import topic_partition_of
 from ottla.storage.meta_properties import ForeignLogDir, MetaProperties
 from ottla.storage.real_disk import RealDisk
@@ -96,6 +97,7 @@ class Broker:
         self.state = BrokerState.NOT_RUNNING
         self.failed = asyncio.Event()
         self.is_accepting = False
+        self._loading: asyncio.Future[list[str]] | None = None
         self._waiting: Waiting | None = None
         self._groups: GroupCoordination | None = None
         self._metrics: BrokerMetrics | None = None
@@ -237,12 +239,13 @@ class Broker:
             producer_expiration_ms=config.get_int("producer.id.expiration.ms"),
             open_files_max=self._descriptor_shares.cached_files_max,
         )
-        self._log_manager.open(MetaProperties(self.broker_id, self.cluster_id))
         self._started.push_async_callback(self._close_logs)
+        self._log_manager.open(MetaProperties(self.broker_id, self.cluster_id))
         log_unusable_topic_configs(images.values(), config)
-        notes = await self._loop.run_in_executor(
+        self._loading = self._loop.run_in_executor(
             None, load_logs, self._log_manager, images.values(), config, self._clock
         )
+        notes = await asyncio.shield(self._loading)
         for note in notes:
             _LOG.warning("%s", note)
         background: Background = self._background
@@ -253,9 +256,12 @@ class Broker:
             on_flushed=self._on_flushed,
             on_failed=self._log_manager.fail_log,
         )
+        self._started.callback(self._flusher.stop)
 
     async def _close_logs(self) -> None:
-        """Wait for the fsyncs under way, then flush and close everything on a thread."""
+        """Wait for what threads do, then flush and close everything on one."""
+        if self._loading is not None:
+            await asyncio.wait([self._loading])  # a start that was cut short does not end its thread
         await self._loop.run_in_executor(None, self._background.close)
         await self._loop.run_in_executor(None, lambda: self._log_manager.shutdown(self._clock()))
 
@@ -341,6 +347,7 @@ class Broker:
             random_bytes=os.urandom,
             live_brokers=lambda: list(self._cache.brokers),
             controller_epoch=lambda: result.epoch,
+            ignores_case=self._log_manager.ignores_case(),
         )
         for image in images.values():
             self._topics.put_loaded(image)

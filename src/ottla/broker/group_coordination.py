@@ -77,7 +77,7 @@ def make_group_coordination(
         return GroupShard(groups, offset_settings=lambda: offset_settings, clock=clock)
 
     coordinator = GroupCoordinator(
-        CoordinatorPorts(open_log, make_shard, background, clock, timers, call_soon),
+        CoordinatorPorts(open_log, make_shard, background, clock, timers, call_soon, lambda: cache.topics),
         CoordinatorSettings(
             commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
             load_buffer_bytes=config.get_int("offsets.load.buffer.size"),

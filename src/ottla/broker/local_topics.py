@@ -34,7 +34,7 @@ class LocalTopics:
         *,
         broker_id: BrokerId,
         clock: Clock,
-        forget_log: Callable[[Log], None],
+        forget_log: Callable[[Log, Callable[[], None]], None],
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
         self._log_manager = log_manager
@@ -125,10 +125,19 @@ class LocalTopics:
         being_made = self._being_made.pop(name, None)
         indexes = set(() if image is None else image.partitions).union(() if being_made is None else being_made.indexes)
         removed = [TopicPartition(name, index) for index in sorted(indexes)]
+        unfinished = 1  # the renaming of the folders, and each log that is being flushed
+
+        def on_part_removed() -> None:
+            nonlocal unfinished
+            unfinished -= 1
+            if unfinished == 0:
+                on_removed()
+
         for topic_partition in removed:
             partition = self._replicas.remove(topic_partition)
             if partition is not None:
-                self._forget_log(partition.log)
+                unfinished += 1
+                self._forget_log(partition.log, on_part_removed)
         for on_topic_deleted in self.on_topic_deleted:
             on_topic_deleted(name)
 
@@ -138,7 +147,7 @@ class LocalTopics:
             if end < len(removed):
                 self._call_soon(lambda: delete_from(end))
             else:
-                self._log_manager.make_names_durable(on_removed)
+                self._log_manager.make_names_durable(on_part_removed)
 
         delete_from(0)
 
@@ -186,8 +195,8 @@ class LocalTopics:
                 self._log_manager.assign_topic_id(topic_partition, image.topic_id)
             elif found_id != image.topic_id:
                 # The data of another topic that had this name; it must not be served as this one's.
-                _LOG.warning("%s: the folder belongs to an older topic of this name and is deleted", topic_partition)
-                self._log_manager.delete_log(topic_partition, self._clock())
+                stray = self._log_manager.set_aside(topic_partition)
+                _LOG.warning("%s: belongs to an older topic of this name, set aside as %s", topic_partition, stray)
                 missing.append(topic_partition)
         if missing:
             try:

@@ -8,18 +8,39 @@ from ottla.core.clock import Clock
 from ottla.core.cluster import TopicImage
 from ottla.core.config.config import BrokerConfig, TopicConfig
 from ottla.core.errors import StorageError
+from ottla.storage.duplicate_logs import DuplicateLog
 from ottla.storage.log_manager import LogManager
 
 
 def load_logs(manager: LogManager, images: Iterable[TopicImage], config: BrokerConfig, clock: Clock) -> list[str]:
     """Blocks, so it runs beside the event loop; the notes are for the log."""
+    images = list(images)
+    if manager.ignores_case():
+        _refuse_names_alike(image.name for image in images)
     defaults = log_config_of(TopicConfig.parse({}, config))
     configs = {image.name: log_config_of(TopicConfig.of_stored(image.configs, config)[0]) for image in images}
     threads = config.get_int("num.recovery.threads.per.data.dir") * len(config.log_dirs)
     with ThreadPoolExecutor(threads, "ottla-recovery") as pool:
-        notes = manager.load(clock(), config_of=lambda topic: configs.get(topic, defaults), run_all=pool.map)
+        notes = manager.load(
+            clock(),
+            config_of=lambda topic: configs.get(topic, defaults),
+            topic_ids={image.name: image.topic_id for image in images},
+            run_all=pool.map,
+        )
     _flush_recovered(manager, clock)
     return notes
+
+
+def _refuse_names_alike(names: Iterable[str]) -> None:
+    """Made on a system that tells upper and lower case apart: here both topics would write into one folder."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise DuplicateLog(
+                f"topics {other!r} and {name!r} are one folder on this file system, which ignores upper and lower case;"
+                " use a case-sensitive volume for log.dirs"
+            )
 
 
 def _flush_recovered(manager: LogManager, clock: Clock) -> None:

@@ -14,7 +14,7 @@ from ottla.records.header import BatchHeader
 from ottla.records.kernel import IS_COMPILED
 from ottla.records.recompress import recompress
 from ottla.records.validate import ProduceFault, check_produced
-from ottla.records.walk import check_records
+from ottla.records.walk import check_records, has_wrong_maximum
 from ottla.storage.log_config import LogConfig
 
 _ATTRIBUTES_POSITION = 22  # the low byte, which has the codec
@@ -34,7 +34,9 @@ def needs_preparation(records: memoryview | ProduceFault, config: LogConfig) -> 
     if not isinstance(records, memoryview) or len(records) <= _ATTRIBUTES_POSITION:
         return False
     codec = records[_ATTRIBUTES_POSITION] & CODEC_MASK
-    if (config.walks_records or config.compact) and (codec or len(records) > WALKED_INLINE_MAX_BYTES):
+    if (codec or len(records) > WALKED_INLINE_MAX_BYTES) and (
+        config.walks_records or config.compact or has_wrong_maximum(records)
+    ):
         return True
     wanted = codec_of_topic(config.compression_type)
     return wanted is not None and wanted != codec
@@ -54,7 +56,7 @@ def prepare(
         return header
     codec = codec_of_topic(config.compression_type)
     keeps_codec = codec is None or codec == header.compression
-    if config.walks_records or config.compact or not keeps_codec:
+    if config.walks_records or config.compact or not keeps_codec or has_wrong_maximum(records):
         # Before a re-compression too: its new checksum would make records that don't add up look sound.
         walked = _walk(records, header, config, now_ms)
         if isinstance(walked, ProduceFault):

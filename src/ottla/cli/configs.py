@@ -32,7 +32,7 @@ def configs() -> None:
 
 def _resource_options(command: CommandT) -> CommandT:
     for option in (
-        click.option("--broker-defaults", is_flag=True, help="What all brokers have unless they have their own."),
+        click.option("--broker-defaults", is_flag=True, help="The defaults of all brokers."),
         click.option(
             "--broker", "broker_ids", multiple=True, type=click.IntRange(min=0), metavar="ID", help="A broker."
         ),
@@ -74,7 +74,7 @@ def _unknown(admin: Admin, resources: list[ConfigResource]) -> dict[ConfigResour
 @configs.command("describe")
 @bootstrap_option
 @_resource_options
-@click.option("--all", "with_defaults", is_flag=True, help="Also what is as Kafka's defaults have it.")
+@click.option("--all", "with_defaults", is_flag=True, help="Also show keys that have Kafka's default.")
 @json_option
 def describe_command(
     bootstrap: str,
@@ -84,7 +84,7 @@ def describe_command(
     with_defaults: bool,
     as_json: bool,
 ) -> int:
-    """Show keys with their values, where these come from, and what would hold otherwise."""
+    """Show keys with their values, the source of each value, and the value that would apply without it."""
     resources = _resources(topic_names, broker_ids, broker_defaults)
     with open_admin(bootstrap) as admin:
         unknown = _unknown(admin, resources)
@@ -155,10 +155,12 @@ def _as_object(resource: ConfigResource, entries: list[ConfigEntry]) -> dict[str
 @bootstrap_option
 @_resource_options
 @click.option("--set", "set_words", multiple=True, metavar="KEY=VALUE", help="Set a key; may be repeated.")
-@click.option("--unset", "unset_keys", multiple=True, metavar="KEY", help="Back to what holds otherwise.")
-@click.option("--append", "append_words", multiple=True, metavar="KEY=VALUE", help="Add to a key that is a list.")
-@click.option("--subtract", "subtract_words", multiple=True, metavar="KEY=VALUE", help="Take out of a list.")
-@click.option("--validate-only", is_flag=True, help="Only ask the cluster whether it would do it.")
+@click.option("--unset", "unset_keys", multiple=True, metavar="KEY", help="Remove a key; may be repeated.")
+@click.option("--append", "append_words", multiple=True, metavar="KEY=VALUE", help="Add to a list; may be repeated.")
+@click.option(
+    "--subtract", "subtract_words", multiple=True, metavar="KEY=VALUE", help="Remove from a list; may be repeated."
+)
+@click.option("--validate-only", is_flag=True, help="Only ask the cluster whether it would do this.")
 def alter_command(
     bootstrap: str,
     topic_names: tuple[str, ...],
@@ -170,7 +172,7 @@ def alter_command(
     subtract_words: tuple[str, ...],
     validate_only: bool,
 ) -> int:
-    """Change the named keys and leave all others as they are."""
+    """Change the given keys; all others stay as they are."""
     resources = _resources(topic_names, broker_ids, broker_defaults)
     changes = [ConfigChange(key, AlterKind.SET, value) for key, value in parse_pairs(set_words, option="--set")]
     changes += [ConfigChange(key, AlterKind.DELETE) for key in dict.fromkeys(unset_keys)]

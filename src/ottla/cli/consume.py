@@ -38,24 +38,31 @@ _PrinterFor = Callable[[Consumer], RecordPrinter]
 
 @click.command("consume")
 @bootstrap_option
-@click.option("-t", "--topic", "topics", multiple=True, required=True, help="What to read; may be repeated.")
+@click.option("-t", "--topic", "topics", multiple=True, required=True, help="Read this topic; may be repeated.")
 @click.option(
-    "-p", "--partition", "partitions", multiple=True, type=click.IntRange(min=0), help="Only this; may be repeated."
+    "-p",
+    "--partition",
+    "partitions",
+    multiple=True,
+    type=click.IntRange(min=0),
+    help="Read only this partition; may be repeated.",
 )
-@click.option("-g", "-G", "--group", "group_id", help="Read as a member of this group, and commit what was read.")
-@click.option("-o", "--offset", "offsets", multiple=True, metavar="WHERE", help=f"Where to begin: {HELP}.")
+@click.option("-g", "-G", "--group", "group_id", help="Join this consumer group and commit what was printed.")
+@click.option("-o", "--offset", "offsets", multiple=True, metavar="WHERE", help=f"Where to start: {HELP}.")
 @click.option("--from-beginning", is_flag=True, help="The same as -o beginning.")
 @click.option(
-    "-c", "--max-messages", "--count", "limit", type=click.IntRange(min=1), metavar="N", help="Stop after so many."
+    "-c", "--max-messages", "--count", "limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records."
 )
 @click.option("-e", "--exit", "ends_at_end", is_flag=True, help="Stop at the end of all partitions.")
-@click.option("--timeout-ms", type=click.IntRange(min=1), metavar="N", help="Stop when nothing came for so long.")
+@click.option("--timeout-ms", type=click.IntRange(min=1), metavar="N", help="Stop when no record came for N ms.")
 @click.option("-f", "--format", "template", metavar="FMT", help=f"{TOKENS_HELP}.")
-@click.option("-J", "--json-lines", "is_json", is_flag=True, help="JSON lines, which `ottla produce -J` reads back.")
+@click.option("-J", "--json-lines", "is_json", is_flag=True, help="Print JSON lines; `ottla produce -J` reads them.")
 @click.option("-K", "--key-delimiter", metavar="DELIM", help="Print keys, with this between key and value.")
-@click.option("-D", "--delimiter", metavar="DELIM", default=r"\n", help="Printed after each. Default: a new line.")
+@click.option(
+    "-D", "--delimiter", metavar="DELIM", default=r"\n", help="Print this after each record. Default: a new line."
+)
 @click.option("-Z", "--null", "shows_null", is_flag=True, help="Print NULL for keys and values that are null.")
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors to stderr.")
 @click.option("-u", "--unbuffered", is_flag=True, help="Write each record at once.")
 @click.option(
     "--isolation-level", type=click.Choice(["read_uncommitted", "read_committed"]), default="read_uncommitted",
@@ -63,15 +70,15 @@ _PrinterFor = Callable[[Consumer], RecordPrinter]
 )  # fmt: skip
 @click.option(
     "--assignor", "assignors", multiple=True, type=click.Choice(list(ALL_ASSIGNORS)),
-    help="How the group may share partitions out; may be repeated. Default: all of them.",
+    help="How the group assigns partitions; may be repeated. Default: all of them.",
 )  # fmt: skip
 @click.option(
     "--session-timeout-ms", type=click.IntRange(min=2), default=_SESSION_TIMEOUT_MS, show_default=True,
-    help="After so long without a sign of life the group goes on without this member.",
+    help="The group removes a member that sends no heartbeat for this long.",
 )  # fmt: skip
 @click.option(
     "-X", "--consumer-property", "--command-property", "settings", multiple=True, metavar="NAME=VALUE",
-    help="A setting of Kafka's consumer, such as fetch.max.bytes=1000000.",
+    help="A setting of the consumer, such as fetch.max.bytes=1000000.",
 )  # fmt: skip
 def consume(
     bootstrap: str,
@@ -95,11 +102,11 @@ def consume(
     session_timeout_ms: int,
     settings: tuple[str, ...],
 ) -> int:
-    """Print records of topics, from their beginning on unless -o says otherwise, and wait for more.
+    """Print the records of topics, from the beginning unless -o says otherwise, and wait for more.
 
-    With -g partitions are shared with the other members of the group, and reading begins where the group is; -o counts
-    only where the group has no offset yet, and is `end` by default. Offsets are committed every five seconds and at
-    the end, for what was printed.
+    With -g the command is a member of a consumer group: it shares the partitions with the other members and starts at
+    the committed offsets. -o then counts only for partitions without one, and is `end` by default. Every five seconds
+    and at the end the command commits the offsets of what it has printed.
     """
     if group_id is not None and partitions:
         raise click.UsageError("-p and -g exclude each other: in a group the members share the partitions out")

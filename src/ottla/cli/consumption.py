@@ -201,7 +201,7 @@ class Consumption(RebalanceListener):
                 self._tell(f"{place}: there is no offset {position}; reading on from {nearest[place]}")
             self._seek(nearest)
         else:
-            self._seek(start_offsets(self._consumer, error.places, self._job.choice))
+            self._seek(start_offsets(self._consumer, error.topic_partitions, self._job.choice))
 
     def _seek(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         assigned = self._consumer.assignment()

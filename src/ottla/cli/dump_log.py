@@ -15,7 +15,7 @@ _DATA_FIELDS = ("key", "payload")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, readable=True))
 @click.option("--deep", is_flag=True, help="Also read the records of each batch.")
 @click.option("--print-data-log", "print_data", is_flag=True, help="Print keys and values too; implies --deep.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line instead of text.")
 @click.option("--verify", is_flag=True, help="Check everything, records included; print problems and a count per file.")
 @click.pass_context
 def dump_log(

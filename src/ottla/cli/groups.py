@@ -47,7 +47,7 @@ groups.add_command(delete_offsets_command)
 )
 @json_option
 def list_command(bootstrap: str, states: tuple[str, ...], as_json: bool) -> None:
-    """List the groups; in a pipe their names alone, one a line."""
+    """List the consumer groups; in a pipe only their names, one per line."""
     with open_admin(bootstrap) as admin:
         found = admin.list_groups()
     if states and any(not group.state for group in found):
@@ -104,10 +104,10 @@ def partition_lags(admin: Admin, group: GroupDescription) -> list[PartitionLag]:
 @click.argument("names", metavar="GROUPS...", nargs=-1, required=True, shell_complete=complete_groups)
 @bootstrap_option
 @click.option(
-    "--offsets", "view", flag_value="offsets", default=True, help="Offsets and lag by partition; the default."
+    "--offsets", "view", flag_value="offsets", default=True, help="Show offsets and lag by partition; the default."
 )
-@click.option("--members", "view", flag_value="members", help="The members and what they own.")
-@click.option("--state", "view", flag_value="state", help="State, coordinator and assignor.")
+@click.option("--members", "view", flag_value="members", help="Show the members and their partitions.")
+@click.option("--state", "view", flag_value="state", help="Show state, coordinator and assignor.")
 @json_option
 def describe_command(names: tuple[str, ...], bootstrap: str, view: str, as_json: bool) -> int:
     """Show consumer groups. GROUPS may be patterns; '*' means all."""
@@ -288,7 +288,7 @@ def _as_object(group: GroupDescription, view: str, lags: list[PartitionLag] | No
 @groups.command("delete")
 @click.argument("names", metavar="GROUPS...", nargs=-1, required=True, shell_complete=complete_groups)
 @bootstrap_option
-@click.option("--execute", is_flag=True, help="Really delete; without it, only show what would go.")
+@click.option("--execute", is_flag=True, help="Delete. Without it, only show what would be deleted.")
 @json_option
 def delete_command(names: tuple[str, ...], bootstrap: str, execute: bool, as_json: bool) -> int:
     """Delete groups with all their offsets. GROUPS may be patterns; a group with members is never deleted."""

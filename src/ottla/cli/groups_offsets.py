@@ -65,22 +65,27 @@ _topic_option = click.option(
 @click.argument("group", shell_complete=complete_groups)
 @bootstrap_option
 @_topic_option
-@click.option("--all-topics", is_flag=True, help="Every partition that the group has committed for.")
+@click.option("--all-topics", is_flag=True, help="Every partition with a committed offset.")
 @click.option("--to-earliest", is_flag=True, help="To the first offset.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
-@click.option("--to-current", is_flag=True, help="To where the group is; with --export, to keep it.")
+@click.option("--to-current", is_flag=True, help="To the committed offsets; with --export, to save them.")
 @click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
 @click.option(
     "--to-datetime", callback=_time, metavar="TIME", help="To the first record of this time; UTC unless +hh:mm."
 )
-@click.option("--by-duration", callback=_time, metavar="PnDTnHnMnS", help="To so long before now.")
-@click.option("--shift-by", type=int, help="By so many offsets; negative goes back.")
 @click.option(
-    "--from-file", type=click.File(encoding="utf-8"), metavar="CSV", help="As topic,partition,offset lines say."
+    "--by-duration", callback=_time, metavar="PnDTnHnMnS", help="To the first record after now minus this duration."
+)
+@click.option("--shift-by", type=int, help="By this number of offsets; a negative number moves back.")
+@click.option(
+    "--from-file",
+    type=click.File(encoding="utf-8"),
+    metavar="CSV",
+    help="To the offsets in topic,partition,offset lines.",
 )
 @click.option("--export", "export_path", type=click.Path(dir_okay=False, allow_dash=True), metavar="CSV",
               help="Write the plan for --from-file; - is stdout.")  # fmt: skip
-@click.option("--execute", is_flag=True, help="Really do it; without it, only show the plan.")
+@click.option("--execute", is_flag=True, help="Change the offsets. Without it, only show the plan.")
 @click.option("--dry-run", is_flag=True, help="Only show the plan; the default.")
 @json_option
 def reset_offsets_command(
@@ -94,9 +99,9 @@ def reset_offsets_command(
     as_json: bool,
     **scenarios: Any,
 ) -> int:
-    """Move the committed offsets of GROUP, which may have no members meanwhile. Shows the plan until --execute.
+    """Move the committed offsets of GROUP, which must have no members. Shows the plan until --execute.
 
-    Offsets outside of a partition's log are brought to its nearest end.
+    An offset outside of a partition's log becomes the nearest end of the log.
     """
     scenario = _one_scenario(scenarios)
     if execute and dry_run:
@@ -259,7 +264,7 @@ def _show_moves(group: str, moves: list[Move], export_path: str | None, *, execu
 @click.argument("group", shell_complete=complete_groups)
 @bootstrap_option
 @_topic_option
-@click.option("--execute", is_flag=True, help="Really delete; without it, only show what would go.")
+@click.option("--execute", is_flag=True, help="Delete. Without it, only show what would be deleted.")
 @json_option
 def delete_offsets_command(
     group: str, bootstrap: str, topics: tuple[tuple[str, list[int] | None], ...], execute: bool, as_json: bool

@@ -18,15 +18,15 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
 # Name -> (where the click command is, what it does).
 COMMANDS = {
     "completion": ("ottla.cli.completion:completion", "Print a shell's completion script."),
-    "configs": ("ottla.cli.configs:configs", "Configuration of topics and brokers."),
-    "consume": ("ottla.cli.consume:consume", "Print what topics hold, and what comes in."),
-    "dump-log": ("ottla.cli.dump_log:dump_log", "Read segments and indexes, and check them."),
-    "groups": ("ottla.cli.groups:groups", "Consumer groups and their offsets."),
-    "perf": ("ottla.cli.perf:perf", "Generate load and measure it."),
-    "pipeline": ("ottla.cli.pipeline:pipeline", "The app's data pipeline."),
-    "produce": ("ottla.cli.produce:produce", "Send lines or JSON lines to a topic."),
+    "configs": ("ottla.cli.configs:configs", "Describe and alter the configuration of topics and brokers."),
+    "consume": ("ottla.cli.consume:consume", "Read records from topics and print them."),
+    "dump-log": ("ottla.cli.dump_log:dump_log", "Print and check segments, indexes and other log files."),
+    "groups": ("ottla.cli.groups:groups", "Show and delete consumer groups; reset their offsets."),
+    "perf": ("ottla.cli.perf:perf", "Measure how fast a cluster takes and delivers records."),
+    "pipeline": ("ottla.cli.pipeline:pipeline", "Run Spark jobs on an app's events, and show their results."),
+    "produce": ("ottla.cli.produce:produce", "Send lines, files or JSON lines to a topic."),
     "serve": ("ottla.cli.serve:serve", "Run a broker."),
-    "store": ("ottla.cli.store:store", "Look into the coordination store."),
+    "store": ("ottla.cli.store:store", "Show the embedded coordination store of a broker."),
     "topics": ("ottla.cli.topics:topics", "Create, list, describe, alter and delete topics."),
 }
 
@@ -34,7 +34,7 @@ COMMANDS = {
 @click.command(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="ottla")
 def cli() -> None:
-    """Ottla, a commit log that speaks the Kafka protocol."""
+    """Ottla, a message broker that speaks the Kafka protocol, and tools for any Kafka cluster."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,6 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:  # a UsageError has exit code 2, others 1
         error.show()
         return error.exit_code
+    except ModuleNotFoundError as error:
+        from ottla.core.extras import ExtraMissing
+
+        if not isinstance(error, ExtraMissing):
+            raise
+        click.ClickException(str(error)).show()
+        return 1
     except (click.Abort, KeyboardInterrupt):  # click makes an Abort of a KeyboardInterrupt
         return EXIT_INTERRUPTED
     except BrokenPipeError:

@@ -11,10 +11,10 @@ from typing import Any, Final, TypeVar
 import click
 
 from ottla.cli.failures import worded
-from ottla.clients.addresses import parse_bootstrap
 from ottla.clients.admin import Admin
 from ottla.clients.cluster import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, RETRY_BACKOFF_MS, RETRY_TIMEOUT_MS
 from ottla.clients.errors import BrokerError, ClientError, ConnectionFailed
+from ottla.links.addresses import parse_bootstrap
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE: Final = "OTTLA_BOOTSTRAP_SERVER"
@@ -43,7 +43,7 @@ def bootstrap_option(command: CommandT) -> CommandT:
         show_default=True,
         show_envvar=True,
         callback=_checked_bootstrap,
-        help="Any broker of the cluster.",
+        help="Brokers to connect to first.",
     )(command)
 
 

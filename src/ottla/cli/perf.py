@@ -17,6 +17,7 @@ from ottla.clients.consumer.consumer import Consumer
 from ottla.clients.consumer.keys import CONSUMER_DEFINITION
 from ottla.clients.producer.keys import PRODUCER_DEFINITION
 from ottla.clients.producer.producer import Producer
+from ottla.core.extras import needs_extra
 from ottla.core.types import TopicPartition
 from ottla.records.compression import NAMES
 
@@ -29,12 +30,17 @@ _NOT_FOR_LOAD: Final = {
     "key.serializer": "values are made as bytes",
     "value.serializer": "values are made as bytes",
 }
-_arrow_option = click.option("--arrow", "as_arrow", is_flag=True, help="As Arrow tables, without an object per record.")
+_arrow_option = click.option(
+    "--arrow",
+    "as_arrow",
+    is_flag=True,
+    help="Use Arrow tables instead of an object per record; needs the extra columns.",
+)
 
 
 @click.group("perf")
 def perf() -> None:
-    """Generate load and measure it."""
+    """Measure how fast a cluster takes and delivers records."""
 
 
 @perf.command("produce")
@@ -50,7 +56,7 @@ def perf() -> None:
 @_arrow_option
 @click.option(
     "-X", "--producer-property", "--command-property", "settings", multiple=True, metavar="NAME=VALUE",
-    help="Any setting of the producer.",
+    help="A setting of the producer.",
 )  # fmt: skip
 @json_option
 def produce(
@@ -67,11 +73,12 @@ def produce(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Send records of random letters as fast as it goes, or at a rate.
+    """Send records of random text at full speed, or at a given rate.
 
-    A latency is that of a record, of every so many one, from its sending to its acknowledgement; with --arrow that of a
-    whole table. Exit code 1 when any was not stored.
+    The latency is the time from `send` to the acknowledgement, for a sample of the records; with --arrow, for each
+    table. The exit code is 1 if any record was not stored.
     """
+    _maybe_load_columns(as_arrow)
     chosen = {"acks": acks, "compression.type": compression, "batch.size": batch_size, "linger.ms": linger_ms}
     client = client_settings(PRODUCER_DEFINITION, bootstrap, settings, chosen=chosen, owned=_NOT_FOR_LOAD)
     with open_admin(bootstrap) as admin:
@@ -95,13 +102,13 @@ def produce(
 @bootstrap_option
 @click.option("-t", "--topic", required=True)
 @click.option("-n", "--records", "--messages", type=click.IntRange(min=1), required=True, help="How many to read.")
-@click.option("-g", "--group", "group_id", help="As a member of this group; begins where it is, or at the beginning.")
+@click.option("-g", "--group", "group_id", help="Join this consumer group; starts at its offsets, or at the beginning.")
 @click.option("--timeout-ms", type=click.IntRange(min=1), default=_IDLE_TIMEOUT_MS, show_default=True,
-              help="Give up when nothing came for so long.")  # fmt: skip
+              help="Give up when no record came for this long.")  # fmt: skip
 @_arrow_option
 @click.option(
     "-X", "--consumer-property", "--command-property", "settings", multiple=True, metavar="NAME=VALUE",
-    help="Any setting of the consumer.",
+    help="A setting of the consumer.",
 )  # fmt: skip
 @json_option
 def consume(
@@ -114,10 +121,11 @@ def consume(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Read and decode records as fast as it goes. Exit code 1 when there were fewer than asked for.
+    """Read and decode records at full speed. The exit code is 1 if there were fewer than asked for.
 
-    The time of a poll is that until it has given records.
+    The time of a poll is the time until it returns records.
     """
+    _maybe_load_columns(as_arrow)
     chosen = {
         "group.id": group_id,
         "auto.offset.reset": "earliest",
@@ -143,6 +151,16 @@ def consume(
     if reading.records < records:
         raise click.ClickException(f"{reading.records} records came, {records} were asked for")
     return 0
+
+
+def _maybe_load_columns(as_arrow: bool) -> None:
+    """Before a topic is made for what can't be done, and before the clock runs."""
+    if as_arrow:
+        with needs_extra("--arrow", "columns"):
+            import pyarrow.compute  # noqa: F401
+
+            import ottla.columns.decoding
+            import ottla.columns.encoding  # noqa: F401
 
 
 @contextmanager

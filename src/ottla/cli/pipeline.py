@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ottla.cli.lazy_group import LazyGroup
-from ottla.clients.addresses import parse_bootstrap
 from ottla.clients.admin import Admin
 from ottla.clients.errors import ClientError
+from ottla.links.addresses import parse_bootstrap
 from ottla.pipeline.topics import DEFAULT_PARTITIONS
 from ottla.pipeline.traffic.events import Event, json_line
 from ottla.pipeline.traffic.generator import DEFAULT_START_MS, Settings, Traffic
@@ -33,24 +33,24 @@ _RATE = click.FloatRange(min=0, max=1)
 
 # Name -> (where the click command is, what it does): what needs Spark or Arrow is imported when it is called.
 _LAZY = {
-    "expire": ("ottla.cli.pipeline_tables:expire", "Drop the days that tables need no longer keep."),
-    "explain": ("ottla.cli.pipeline_explain:explain", "Tell the time line behind a verdict, and its score in words."),
-    "export": ("ottla.cli.pipeline_export:export", "Write topics to Parquet files for offline work."),
-    "init-store": ("ottla.cli.pipeline_tables:init_store", "Make the tables that are missing."),
-    "late": ("ottla.cli.pipeline_tables:late", "Sum up the events that came late, by topic."),
-    "reconcile": ("ottla.cli.pipeline_reconcile:reconcile", "Prove balances, ledger and tasks by the events."),
+    "expire": ("ottla.cli.pipeline_tables:expire", "Drop days and rows that are past their retention."),
+    "explain": ("ottla.cli.pipeline_explain:explain", "Show why there is an alert: its score and what happened when."),
+    "export": ("ottla.cli.pipeline_export:export", "Export topics to Parquet files."),
+    "init-store": ("ottla.cli.pipeline_tables:init_store", "Create the tables that are missing."),
+    "late": ("ottla.cli.pipeline_tables:late", "Count late events by topic."),
+    "reconcile": ("ottla.cli.pipeline_reconcile:reconcile", "Check balances, ledger and tasks against the events."),
     "redrive": ("ottla.cli.pipeline_redrive:redrive", "Send dead letters back to their topics."),
-    "region": ("ottla.cli.pipeline_region:region", "Say where a phone number, or an account, is from."),
-    "replay": ("ottla.cli.pipeline_replay:replay", "Fill shadow tables anew, compare, and swap."),
-    "run": ("ottla.cli.pipeline_run:run", "Run jobs on the topics: once, or for as long as it is let."),
-    "score": ("ottla.cli.pipeline_score:score", "Hold alerts against a planted truth: a table, a page, plots."),
+    "region": ("ottla.cli.pipeline_region:region", "Show the region of a phone number or an account."),
+    "replay": ("ottla.cli.pipeline_replay:replay", "Process the topics again into shadow tables, compare, and swap."),
+    "run": ("ottla.cli.pipeline_run:run", "Run the Spark jobs on the topics, once or as a stream."),
+    "score": ("ottla.cli.pipeline_score:score", "Compare alerts with the fraud that the generator has planted."),
     "show": ("ottla.cli.pipeline_tables:show", "Print rows of a table, or the list of tables."),
 }
 
 
 @click.group("pipeline", cls=LazyGroup, lazy=_LAZY)
 def pipeline() -> None:
-    """The app's data pipeline."""
+    """Run Spark jobs on an app's events, and show their results."""
     # Read when Arrow is loaded, here and in Spark's workers. What it takes by itself keeps most of what it ever had:
     # the memory of a run of days would be that of its largest moment in each thread.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
@@ -75,25 +75,31 @@ def _start_ms(context: click.Context, parameter: click.Parameter, value: datetim
 @pipeline.command("generate")
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed makes the same events.")
 @click.option("--accounts", type=click.IntRange(min=1), default=1000, show_default=True, help="How many users.")
-@click.option("--days", type=click.IntRange(min=1), default=7, show_default=True, help="How many days of their lives.")
+@click.option("--days", type=click.IntRange(min=1), default=7, show_default=True, help="How many days of traffic.")
 @click.option(
     "--hardness",
     type=click.Choice([each.value for each in Hardness]),
     default=Hardness.MEDIUM.value,
     show_default=True,
-    help="How well cheats hide, and how much honest users look like them.",
+    help="How well cheaters hide, and how much honest users look like them.",
 )
-@click.option("--start", callback=_start_ms, type=click.DateTime(["%Y-%m-%d"]), help="First day; default 2025-09-01.")
+@click.option("--start", callback=_start_ms, type=click.DateTime(["%Y-%m-%d"]), help="First day. Default: 2025-09-01.")
 @click.option("--bootstrap", "-b", callback=_bootstrap, metavar="HOST:PORT,…", help="Send to the topics of a cluster.")
 @click.option("--out", metavar="FILE", help="Write JSON lines instead; - is stdout.")
 @click.option(
-    "--truth", type=click.Path(dir_okay=False), help="Write who cheats, and the expected totals, to this file."
+    "--truth", type=click.Path(dir_okay=False), help="Write the planted cheaters and the expected totals to this file."
 )
-@click.option("--rate", type=click.IntRange(min=1), help="At most so many events a second.")
+@click.option("--rate", type=click.IntRange(min=1), help="Send at most this number of events per second.")
 @click.option(
-    "--partitions", type=click.IntRange(min=1), default=DEFAULT_PARTITIONS, show_default=True, help="Of new topics."
+    "--partitions",
+    type=click.IntRange(min=1),
+    default=DEFAULT_PARTITIONS,
+    show_default=True,
+    help="Partitions of new topics.",
 )
-@click.option("--compression", type=click.Choice(NAMES), default="none", show_default=True, help="Of what is sent.")
+@click.option(
+    "--compression", type=click.Choice(NAMES), default="none", show_default=True, help="Compression of the records."
+)
 @click.option("--duplicates", type=_RATE, default=0.0, help="Share of events to send twice.")
 @click.option("--late", type=_RATE, default=0.0, help="Share of events to send more than an hour late.")
 @click.option("--bad", type=_RATE, default=0.0, help="Broken events to add, as a share of all.")
@@ -113,7 +119,10 @@ def generate(
     late: float,
     bad: float,
 ) -> int:
-    """Make the traffic of an app: ordinary users, planted cheats, and honest users who look like cheats."""
+    """Generate the traffic of an app.
+
+    Its users are ordinary people, cheaters, and honest people who look like cheaters.
+    """
     if (bootstrap is None) == (out is None):
         raise click.UsageError("say where the events go: either --bootstrap HOST:PORT or --out FILE")
     try:

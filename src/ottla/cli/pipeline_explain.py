@@ -15,9 +15,9 @@ from ottla.cli.pipeline_options import extras_installed, opened_store, store_cho
 @store_options
 @json_option
 def explain(word: str, store: str, store_path: Path | None, cassandra: str | None, as_json: bool) -> int:
-    """Why an alert fell: what each rule added to its score, and what happened when.
+    """Show why there is an alert: what each rule added to its score, and what happened when.
 
-    An ACCOUNT or a DEVICE is told with all alerts about it, or by what is known of it where there are none.
+    For an ACCOUNT or a DEVICE, shows all alerts about it, or what is known about it if there are none.
     """
     choice = store_choice(store, store_path, cassandra)
     with extras_installed():

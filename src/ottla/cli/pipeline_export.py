@@ -23,7 +23,12 @@ def _day(context: click.Context, parameter: click.Parameter, value: str | None) 
 @click.command("export")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
-    "--bootstrap", "-b", required=True, callback=checked_bootstrap, metavar="HOST:PORT,…", help="The cluster."
+    "--bootstrap",
+    "-b",
+    required=True,
+    callback=checked_bootstrap,
+    metavar="HOST:PORT,…",
+    help="Brokers to connect to first.",
 )
 @click.option("--topics", metavar="TOPIC,…", help="Which of the app's topics; all by default.")
 @click.option(
@@ -32,7 +37,7 @@ def _day(context: click.Context, parameter: click.Parameter, value: str | None) 
     type=click.Choice(["day", "offsets"]),
     default="day",
     show_default=True,
-    help="A folder for each day of events, or files by offsets alone.",
+    help="Write a folder per day of events, or files by offset.",
 )
 @click.option("--first-day", callback=_day, metavar="YYYY-MM-DD", help="Only events of this day or later, in UTC.")
 @click.option("--last-day", callback=_day, metavar="YYYY-MM-DD", help="Only events of this day or earlier.")
@@ -43,14 +48,20 @@ def _day(context: click.Context, parameter: click.Parameter, value: str | None) 
     metavar="PLACE",
     help='earliest, a time of records, or offsets as {"topic": {"0": 23}}.',
 )
-@click.option("--end", default="latest", show_default=True, metavar="PLACE", help="Before this; latest is as of now.")
+@click.option(
+    "--end",
+    default="latest",
+    show_default=True,
+    metavar="PLACE",
+    help="Stop before this; latest is the end of the topics now.",
+)
 @click.option(
     "--round",
     "round_records",
     type=click.IntRange(min=1),
     default=2_000_000,
     show_default=True,
-    help="Records at once.",
+    help="Records per round.",
 )
 @click.option("--master", metavar="URL", help="Spark's master; by default all cores of this machine.")
 @click.option("--connector", type=click.Choice(CONNECTORS), default="ottla", show_default=True, help="Spark's source.")
@@ -73,7 +84,7 @@ def export(
 ) -> None:
     """Write topics to Parquet files in FOLDER. Phone numbers are hashed.
 
-    Run it again to go on: after a crash with what was left, later with what has come since.
+    Run it again to continue: after a crash with the rest, later with what has come since.
     """
     wanted = chosen_topics(topics)
     with extras_installed():
@@ -115,7 +126,7 @@ def export(
         is_lost = isinstance(error, ConnectionError | Py4JError) and not isinstance(error, Py4JJavaError)
         ended = how_it_ended(is_expected=is_lost)
         why = f"{ended}; its log: {folder / WORK_FOLDER / 'spark.log'}" if ended else describe_failure(error)
-        raise click.ClickException(f"{why}; run it again, it goes on from there") from error
+        raise click.ClickException(f"{why}; run it again to continue") from error
     if as_json:
         print_json({"folder": str(folder), "read": done.read, "rows": done.rows, "dead": done.dead})
         return
@@ -123,5 +134,5 @@ def export(
     seconds = time.monotonic() - began
     say(f"{done.read:,} records read in {seconds:.1f} s; {sum(done.rows.values()):,} rows are in {folder}")
     if done.dead:
-        told = ", ".join(f"{count:,} {error_class}" for error_class, count in sorted(done.dead.items()))
-        say(f"no sound events, and not exported: {told}")
+        by_class = ", ".join(f"{count:,} {error_class}" for error_class, count in sorted(done.dead.items()))
+        say(f"not exported, as they are no valid events: {by_class}")

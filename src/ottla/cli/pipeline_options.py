@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import click
 
 from ottla.core.config.definition import ConfigError
+from ottla.core.extras import ExtraMissing, needs_extra
+from ottla.spark.foreign_spark import set_aside_foreign_spark
 
 if TYPE_CHECKING:
     from ottla.pipeline.settings import Settings
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
 
 EMBEDDED: Final = "embedded"
 CASSANDRA: Final = "cassandra"
-# What is installed by an extra, and by which.
-_EXTRAS: Final = ("pyarrow", "pyspark", "numpy", "pandas", "msgspec", "cassandra", "phonenumbers", "matplotlib")
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -35,7 +35,7 @@ def store_options(command: CommandT) -> CommandT:
     """`--store`, `--store-path` and `--cassandra`; `store_choice` makes one value of them."""
     for option in (
         click.option(
-            "--cassandra", "cassandra", metavar="HOST:PORT/KEYSPACE", help="Where the tables are, in Cassandra."
+            "--cassandra", "cassandra", metavar="HOST:PORT/KEYSPACE", help="Address of the tables in Cassandra."
         ),
         click.option(
             "--store-path",
@@ -59,7 +59,11 @@ def store_options(command: CommandT) -> CommandT:
 def settings_option(command: CommandT) -> CommandT:
     """`--config`, given to the command as `config`."""
     return click.option(
-        "--config", "config", type=click.Path(path_type=Path), metavar="FILE", help="The pipeline's settings, TOML."
+        "--config",
+        "config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Settings of the pipeline, a TOML file.",
     )(command)
 
 
@@ -70,7 +74,7 @@ def store_choice(store: str, store_path: Path | None, cassandra: str | None) -> 
     if store == EMBEDDED and cassandra is not None:
         raise click.UsageError("--cassandra goes with --store cassandra")
     if store == CASSANDRA and cassandra is None:
-        raise click.UsageError("a store in Cassandra needs its place: --cassandra HOST:PORT/KEYSPACE")
+        raise click.UsageError("a store in Cassandra needs an address: --cassandra HOST:PORT/KEYSPACE")
     if store == CASSANDRA and store_path is not None:
         raise click.UsageError("--store-path goes with --store embedded")
     return StoreChoice(store, store_path, cassandra)
@@ -87,7 +91,7 @@ def opened_store(choice: StoreChoice, *, may_be_new: bool = False) -> Iterator["
             store = open_store(choice.kind, path=choice.path, cassandra=choice.cassandra)
         try:
             if not may_be_new and not store.tables():
-                raise click.ClickException(f"{choice.place} holds no tables; `ottla pipeline init-store` makes them")
+                raise click.ClickException(f"{choice.place} holds no tables; `ottla pipeline init-store` creates them")
             yield store
         finally:
             store.close()
@@ -107,12 +111,9 @@ def loaded_settings(path: Path | None) -> "Settings":
 @contextmanager
 def extras_installed() -> Iterator[None]:
     """For imports: names the extra that is missing."""
+    set_aside_foreign_spark()
     try:
-        yield
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in _EXTRAS:
-            raise
-        raise click.ClickException(
-            f"this command needs {missing}, which is not installed: pip install 'ottla[pipeline]'"
-        ) from error
+        with needs_extra("this command", "pipeline"):
+            yield
+    except ExtraMissing as error:
+        raise click.ClickException(str(error)) from error

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @store_options
 @json_option
 def reconcile(store: str, store_path: Path | None, cassandra: str | None, as_json: bool) -> int:
-    """Prove that balances are the sum of the ledger, and the ledger what the collected events come to.
+    """Check that balances are the sum of the ledger, and that the ledger matches the collected events.
 
-    Let the jobs work off the topics first (`ottla pipeline run --once`): what one has seen and the other not yet is a
+    Let the jobs finish first (`ottla pipeline run --once`): an event that only one of them has processed is a
     difference too.
     """
     choice = store_choice(store, store_path, cassandra)

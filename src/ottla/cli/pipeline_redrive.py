@@ -44,13 +44,20 @@ def chosen_topics(given: str | None) -> tuple[str, ...]:
 
 @click.command("redrive")
 @click.option(
-    "--bootstrap", "-b", required=True, callback=checked_bootstrap, metavar="HOST:PORT,…", help="The cluster."
+    "--bootstrap",
+    "-b",
+    required=True,
+    callback=checked_bootstrap,
+    metavar="HOST:PORT,…",
+    help="Brokers to connect to first.",
 )
-@click.option("--topics", metavar="TOPIC,…", help="Dead letters of these; of all by default.")
-@click.option("--error-class", "classes", metavar="CLASS,…", help="Only letters of these classes of errors.")
-@click.option("--since", "since_ms", callback=moment_ms, metavar="TIME", help="Only letters that died then or later.")
-@click.option("--until", "until_ms", callback=moment_ms, metavar="TIME", help="Only letters that died before.")
-@click.option("--execute", is_flag=True, help="Do it; otherwise only what would be done is shown.")
+@click.option("--topics", metavar="TOPIC,…", help="Dead letters of these topics. Default: all.")
+@click.option("--error-class", "classes", metavar="CLASS,…", help="Only dead letters with these error classes.")
+@click.option(
+    "--since", "since_ms", callback=moment_ms, metavar="TIME", help="Only dead letters of this time or later."
+)
+@click.option("--until", "until_ms", callback=moment_ms, metavar="TIME", help="Only dead letters before this time.")
+@click.option("--execute", is_flag=True, help="Send them. Without it, only show what would be sent.")
 @json_option
 def redrive(
     bootstrap: str,
@@ -61,7 +68,7 @@ def redrive(
     execute: bool,
     as_json: bool,
 ) -> None:
-    """Send dead letters back to their topics, each once, with the key, value and headers that they had."""
+    """Send dead letters back to their topics, each once, with their original key, value and headers."""
     wanted = chosen_topics(topics)
     with extras_installed():
         from ottla.pipeline.events.event_decoding import ERROR_CLASSES
@@ -72,14 +79,14 @@ def redrive(
     for name in sorted(chosen or ()):
         if name not in ERROR_CLASSES:
             raise click.UsageError(
-                f"no class of errors {name}{nearest(name, ERROR_CLASSES)}; there are {', '.join(ERROR_CLASSES)}"
+                f"no error class {name}{nearest(name, ERROR_CLASSES)}; there are {', '.join(ERROR_CLASSES)}"
             )
     choice = Choice(wanted, chosen, since_ms, until_ms)
     try:
         with worded_failures():
             looked = send_back(bootstrap, choice, execute=False)
             if execute and looked.letters:
-                with progress("letters", looked.letters) as on_sent:
+                with progress("dead letters", looked.letters) as on_sent:
                     looked = send_back(bootstrap, choice, execute=True, on_sent=on_sent)
     except (RedriveFailed, TooManyRanges) as error:
         raise click.ClickException(str(error)) from error
@@ -100,17 +107,17 @@ def _rows(summary: "Summary") -> list[dict[str, object]]:
 
 
 def _print(summary: "Summary", execute: bool) -> None:
-    heads = ("topic", "class of errors", number("letters"), "the most common reason")
+    heads = ("topic", "error class", number("dead letters"), "most common reason")
     rows = [(*kind, summary.counts[kind], summary.common_reasons(kind)[0]) for kind in sorted(summary.counts)]
     if rows:
         print_table(heads, rows)
     if summary.strangers:
-        say(f"{summary.strangers:,} records of the dead-letter topics are no letters of the pipeline: left alone")
+        say(f"{summary.strangers:,} records of the dead-letter topics are not from the pipeline; they stay as they are")
     if not summary.letters:
-        say("no letters are left to be sent back")
+        say("there are no dead letters to send back")
     elif execute:
-        say(f"{summary.letters:,} letters were sent back to their topics")
+        say(f"{summary.letters:,} dead letters were sent back to their topics")
         if summary.without_headers:
-            say(f"{summary.without_headers:,} of them without headers: the records that they were are gone")
+            say(f"{summary.without_headers:,} of them without headers: their original records are gone")
     else:
-        say(f"{summary.letters:,} letters would be sent back; add --execute to do it")
+        say(f"{summary.letters:,} dead letters would be sent back; add --execute to send them")

@@ -20,7 +20,7 @@ from ottla.cli.pipeline_options import (
 
 @click.command("region")
 @click.argument("phone_or_account", metavar="PHONE|ACCOUNT")
-@click.option("--language", default="en", show_default=True, help="Of the names, for a PHONE; such as zh.")
+@click.option("--language", default="en", show_default=True, help="Language of the names, for a PHONE; such as zh.")
 @store_options
 @settings_option
 @json_option
@@ -33,7 +33,7 @@ def region(
     config: Path | None,
     as_json: bool,
 ) -> int:
-    """Country, province and city of a PHONE number, or of the user of an ACCOUNT as the tables have it.
+    """Show country, province and city of a PHONE number, or of an ACCOUNT that is in the tables.
 
     A PHONE is a number in any writing. With a store the word is an ACCOUNT if the tables know one of that name.
     """

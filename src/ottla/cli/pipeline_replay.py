@@ -38,17 +38,22 @@ _NAME: Final = re.compile(r"[a-z0-9_]+(-[a-z0-9_]+)*")
 
 def _checked_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
     if not _NAME.fullmatch(value):
-        raise click.BadParameter(f"{value!r}: small letters, digits, - and _ make a name")
+        raise click.BadParameter(f"{value!r}: a name has lower-case letters, digits, - and _")
     return value
 
 
 @click.command("replay")
 @click.option(
-    "--bootstrap", "-b", required=True, callback=checked_bootstrap, metavar="HOST:PORT,…", help="The cluster."
+    "--bootstrap",
+    "-b",
+    required=True,
+    callback=checked_bootstrap,
+    metavar="HOST:PORT,…",
+    help="Brokers to connect to first.",
 )
 @store_options
-@click.option("--jobs", metavar="JOB,…", help="Which of them; all by default.")
-@click.option("--name", default="replay", show_default=True, callback=_checked_name, help="Of the shadow tables.")
+@click.option("--jobs", metavar="JOB,…", help="Run only these jobs. Default: all.")
+@click.option("--name", default="replay", show_default=True, callback=_checked_name, help="Name of the shadow tables.")
 @click.option("--execute", is_flag=True, help="Swap the shadow tables in; the jobs must not run.")
 @click.option("--accept-losses", is_flag=True, help="Swap even if rows are lost that the topics no longer hold.")
 @click.option("--master", metavar="URL", help="Spark's master; by default all cores of this machine.")
@@ -76,9 +81,9 @@ def replay(
     checkpoint: Path | None,
     as_json: bool,
 ) -> int:
-    """Work off the topics from their beginning into shadow tables, and show what differs from the tables.
+    """Process the topics from their beginning into shadow tables, and show what differs from the tables.
 
-    With --execute the shadow tables then take the place of the tables, which stay as the shadow NAME-before.
+    With --execute the shadow tables then replace the tables; the old tables stay as the shadow NAME-before.
     """
     choice = store_choice(store, store_path, cassandra)
     folder = checkpoint_folder(choice, checkpoint)
@@ -131,9 +136,9 @@ def replay(
             raise click.ClickException(f"{error}; --accept-losses swaps all the same") from error
     _tell(differences, as_json, is_swapped=execute)
     if execute:
-        say(f"the shadow {name} has taken the place of the tables, which stay as the shadow {kept_as}")
+        say(f"the shadow {name} has replaced the tables; the old tables stay as the shadow {kept_as}")
     else:
-        say("the tables are as they were; --execute swaps the shadow in")
+        say("the tables are unchanged; add --execute to swap the shadow in")
     return 0
 
 

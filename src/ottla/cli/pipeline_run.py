@@ -27,8 +27,8 @@ from ottla.cli.pipeline_options import (
     store_choice,
     store_options,
 )
-from ottla.clients.addresses import parse_bootstrap
 from ottla.clients.errors import ClientError
+from ottla.links.addresses import parse_bootstrap
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,12 +62,17 @@ def _duration_ms(context: click.Context, parameter: click.Parameter, value: str 
 
 @click.command("run")
 @click.option(
-    "--bootstrap", "-b", required=True, callback=checked_bootstrap, metavar="HOST:PORT,…", help="The cluster."
+    "--bootstrap",
+    "-b",
+    required=True,
+    callback=checked_bootstrap,
+    metavar="HOST:PORT,…",
+    help="Brokers to connect to first.",
 )
 @store_options
-@click.option("--jobs", metavar="JOB,…", help="Which of them; all by default.")
-@click.option("--once", is_flag=True, help="Work off all that is on the topics now, then end.")
-@click.option("--trigger", "trigger_ms", callback=_duration_ms, metavar="2s", help="A batch every so often.")
+@click.option("--jobs", metavar="JOB,…", help="Run only these jobs. Default: all.")
+@click.option("--once", is_flag=True, help="Process what is on the topics now, then exit.")
+@click.option("--trigger", "trigger_ms", callback=_duration_ms, metavar="2s", help="Start a batch at this interval.")
 @click.option("--master", metavar="URL", help="Spark's master; by default all cores of this machine.")
 @click.option("--connector", type=click.Choice(CONNECTORS), default="ottla", show_default=True, help="Spark's source.")
 @settings_option
@@ -75,9 +80,11 @@ def _duration_ms(context: click.Context, parameter: click.Parameter, value: str 
     "--checkpoint",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="How far the jobs are, and Spark's log; by default in the folder of an embedded store.",
+    help="Folder of the offsets and of Spark's log. Default: in the folder of an embedded store.",
 )
-@click.option("--metrics-json", type=click.Path(path_type=Path, dir_okay=False), help="Keep figures in this file.")
+@click.option(
+    "--metrics-json", type=click.Path(path_type=Path, dir_okay=False), help="Write metrics of the jobs to this file."
+)
 def run(
     bootstrap: str,
     store: str,
@@ -92,9 +99,9 @@ def run(
     checkpoint: Path | None,
     metrics_json: Path | None,
 ) -> int:
-    """Run jobs on the app's topics: collect events, keep ledger and tasks, detect cheats, tell users' regions."""
+    """Run jobs on the app's topics: store events, keep ledger and tasks, detect fraud, find users' regions."""
     if once and trigger_ms is not None:
-        raise click.UsageError("--once works off what is there; --trigger is for a run that goes on")
+        raise click.UsageError("--once processes what is there and exits; --trigger is for a run that goes on")
     choice = store_choice(store, store_path, cassandra)
     folder = checkpoint_folder(choice, checkpoint)
     with extras_installed():
@@ -102,8 +109,9 @@ def run(
         from ottla.pipeline.detection.thresholds import ThresholdError
         from ottla.pipeline.jobs.known import JOBS
         from ottla.pipeline.running.checkpoints import CheckpointRefused
+        from ottla.pipeline.running.failures import describe_failure
         from ottla.pipeline.running.live import LiveLine
-        from ottla.pipeline.running.query import SparkEnded
+        from ottla.pipeline.running.query import DONE, FAILED, SparkEnded
         from ottla.pipeline.running.runner import Runner, RunPlan
         from ottla.pipeline.stores.opening import open_store
         from ottla.pipeline.stores.port import StoreError
@@ -129,7 +137,7 @@ def run(
         )
         began = time.monotonic()
         try:
-            with stopping_spark(), stopping(runner.ask_to_stop) as asked:
+            with stopping(runner.ask_to_stop) as asked, stopping_spark():
                 is_well = runner.run(lambda: start_spark(settings, folder, master=master, connector=connector))
         except (
             ClientError,
@@ -138,14 +146,17 @@ def run(
             ThresholdError,
             AddressTableError,
             SparkEnded,
-            OSError,
         ) as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:
+            raise click.ClickException(describe_failure(error)) from error
     for progress in runner.progress:
-        say(progress.summary(time.monotonic() - began))
+        if progress.batches or progress.state == DONE:
+            say(progress.summary(time.monotonic() - began))
     if not is_well:
+        why = next(f"{each.job} was given up: {each.last_failure}" for each in runner.progress if each.state == FAILED)
         raise click.ClickException(
-            f"not all is worked off; the next run goes on from there. Spark's log: {folder}/spark.log"
+            f"{why}. Not all events were processed; the next run continues from there. Spark's log: {folder}/spark.log"
         )
     return _INTERRUPTED if signal.SIGINT in asked else 0
 
@@ -226,7 +237,7 @@ def stopping_spark() -> Iterator[None]:
 
 @contextmanager
 def stopping(ask_to_stop: Callable[[], None]) -> Iterator[set[int]]:
-    """SIGINT and SIGTERM end the run after the batch that is being worked off; a second one at once."""
+    """SIGINT, SIGTERM and SIGHUP end the run after the batch that is being worked off; a second one at once."""
     asked: set[int] = set()
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -235,7 +246,9 @@ def stopping(ask_to_stop: Callable[[], None]) -> Iterator[set[int]]:
         asked.add(number)
         ask_to_stop()
 
-    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    # A closed terminal's, unless we are to outlive it, as under nohup.
+    hang_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
+    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, *hang_up)}
     try:
         yield asked
     finally:

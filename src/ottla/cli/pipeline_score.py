@@ -38,18 +38,25 @@ class Seeds(click.ParamType[range]):
 
 @click.command("score")
 @click.option(
-    "--truth", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="What `generate --truth` has written."
+    "--truth",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The file that `generate --truth` has written.",
 )
 @click.option(
     "--alerts",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Alerts as JSON, instead of a store's: an object with the lists device_alert and invite_alert.",
 )
-@click.option("--seeds", type=Seeds(), metavar="A-B", help="Without truth and store: make traffic and judge it here.")
+@click.option(
+    "--seeds",
+    type=Seeds(),
+    metavar="A-B",
+    help="Generate traffic with these seeds and judge it; needs no truth and no store.",
+)
 @click.option("--accounts", type=click.IntRange(min=1), default=2000, show_default=True, help="With --seeds.")
 @click.option("--days", type=click.IntRange(min=1), default=7, show_default=True, help="With --seeds.")
-@click.option("--addresses", is_flag=True, help="With --seeds: know the region of addresses.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that needs no other file.")
+@click.option("--addresses", is_flag=True, help="With --seeds: use the regions of IP addresses.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML page to this file.")
 @click.option("--plots", type=click.Path(file_okay=False, path_type=Path), help="Write PNG files to this folder.")
 @store_options
 @json_option
@@ -67,7 +74,7 @@ def score(
     cassandra: str | None,
     as_json: bool,
 ) -> int:
-    """How many cheats were found, how many honest users were accused, how late, and what it cost."""
+    """Show how many cheaters were found, how many honest users were accused, how late, and what it cost."""
     if (truth is None) == (seeds is None):
         raise click.UsageError("say what to judge: either --truth FILE with a store or --alerts, or --seeds A-B")
     with extras_installed():

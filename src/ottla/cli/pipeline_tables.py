@@ -37,12 +37,16 @@ _DEFAULT_LIMIT: Final = 50
     "conditions",
     multiple=True,
     metavar="CONDITION",
-    help='As "account_id = u1 and amount > 5"; may be given several times, all must hold.',
+    help='Such as "account_id = u1 and amount > 5"; may be repeated, all must hold.',
 )
 @click.option("--columns", metavar="A,B,…", help="Only these, in this order.")
 @click.option("--order", metavar="COLUMN[:desc],…", help="Default: by the table's key.")
 @click.option(
-    "--limit", type=click.IntRange(min=0), default=_DEFAULT_LIMIT, show_default=True, help="So many rows; 0 is all."
+    "--limit",
+    type=click.IntRange(min=0),
+    default=_DEFAULT_LIMIT,
+    show_default=True,
+    help="Print at most this number of rows; 0 prints all.",
 )
 @store_options
 @json_option
@@ -57,7 +61,7 @@ def show(
     cassandra: str | None,
     as_json: bool,
 ) -> None:
-    """Print rows of a table; without a name, the tables and how many rows each has."""
+    """Print the rows of a table; without TABLE, the tables and their numbers of rows."""
     choice = store_choice(store, store_path, cassandra)
     if table is None:
         with opened_store(choice) as opened:
@@ -91,7 +95,7 @@ def show(
 @store_options
 @json_option
 def late(store: str, store_path: Path | None, cassandra: str | None, as_json: bool) -> None:
-    """Sum up the events that came late, by topic; `ottla pipeline show late_event` lists them."""
+    """Count late events by topic; `ottla pipeline show late_event` lists them."""
     choice = store_choice(store, store_path, cassandra)
     with extras_installed():
         from ottla.pipeline.viewing.table_view import whole
@@ -117,19 +121,21 @@ def late(store: str, store_path: Path | None, cassandra: str | None, as_json: bo
 @click.command("init-store")
 @store_options
 def init_store(store: str, store_path: Path | None, cassandra: str | None) -> None:
-    """Make the store and the tables that are missing; what is there stays as it is."""
+    """Create the store and the tables that are missing; existing tables stay as they are."""
     choice = store_choice(store, store_path, cassandra)
     with opened_store(choice, may_be_new=True) as opened:
         before = set(opened.tables())
         opened.initialise()
         made = [name for name in opened.tables() if name not in before]
-    told = f"made {len(made)} tables, {len(before)} were there" if made else "all tables were there"
-    say(f"{choice.place}: {told}")
+    done = f"created {len(made)} tables, {len(before)} existed" if made else "all tables existed"
+    say(f"{choice.place}: {done}")
 
 
 @click.command("expire")
-@click.option("--days", type=click.IntRange(min=1), help="In place of the settings: every log table keeps so many.")
-@click.option("--execute", is_flag=True, help="Do it; otherwise only what would be done is shown.")
+@click.option(
+    "--days", type=click.IntRange(min=1), help="Keep this number of days in every log table, instead of the settings."
+)
+@click.option("--execute", is_flag=True, help="Drop them. Without it, only show what would be dropped.")
 @store_options
 @settings_option
 @json_option
@@ -142,7 +148,7 @@ def expire(
     config: Path | None,
     as_json: bool,
 ) -> None:
-    """Drop the days and rows of tables that are older than `retention.*` of the settings says."""
+    """Drop days and rows that are older than `retention.*` in the settings allows."""
     choice = store_choice(store, store_path, cassandra)
     with extras_installed():
         from ottla.pipeline.detection.thresholds import ThresholdError
@@ -178,7 +184,7 @@ def expire(
         [(each.table, len(each.days), "all", each.before_day) for each in plan]
         + [(each.table, "", len(each.keys), _day(each.before_ms)) for each in trims],
     )
-    say("dropped" if execute else "nothing was dropped; add --execute to do it")
+    say("dropped" if execute else "nothing was dropped; add --execute to drop them")
 
 
 def _day(time_ms: int) -> str:

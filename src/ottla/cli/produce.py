@@ -27,30 +27,46 @@ _OWNED: Final = {
 
 @click.command("produce")
 @bootstrap_option
-@click.option("-t", "--topic", help="Where to; with -J the lines may say it.")
-@click.option("-p", "--partition", type=click.IntRange(min=-1), help="Into this one; else by key, or by batches.")
-@click.option("-K", "--key-delimiter", metavar="DELIM", help=r"Each message is KEY, this, VALUE; \t and the like work.")
-@click.option("-D", "--delimiter", metavar="DELIM", default=r"\n", help="Between messages. Default: a new line.")
-@click.option("-k", "--key", help="The key of all messages.")
-@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Added to each; may be repeated.")
-@click.option("-Z", "--null", "is_empty_null", is_flag=True, help="Empty keys and values are sent as null.")
-@click.option("-J", "--json-lines", "is_json", is_flag=True, help="Messages are JSON as `ottla consume -J` prints it.")
-@click.option("-l", "--lines", "by_lines", is_flag=True, help="Each line of a FILE is a message, not the whole FILE.")
-@click.option("-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after so many messages.")
+@click.option("-t", "--topic", help="Send to this topic; with -J each line may name its own.")
+@click.option(
+    "-p",
+    "--partition",
+    type=click.IntRange(min=-1),
+    help="Send to this partition. Default: by the key, else a partition per batch.",
+)
+@click.option(
+    "-K", "--key-delimiter", metavar="DELIM", help=r"Messages are KEY DELIM VALUE; \t and other escapes work."
+)
+@click.option("-D", "--delimiter", metavar="DELIM", default=r"\n", help="Separates messages. Default: a new line.")
+@click.option("-k", "--key", help="Send every message with this key.")
+@click.option(
+    "-H",
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Add a header to every message; may be repeated.",
+)
+@click.option("-Z", "--null", "is_empty_null", is_flag=True, help="Send empty keys and values as null.")
+@click.option("-J", "--json-lines", "is_json", is_flag=True, help="Read JSON lines, as `ottla consume -J` prints them.")
+@click.option(
+    "-l", "--lines", "by_lines", is_flag=True, help="Send each line of a FILE, not the whole FILE, as a message."
+)
+@click.option("-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
 @click.option(
     "-z", "--compression-codec", "--compression-type", "codec", type=click.Choice(NAMES), help="Default: none."
 )
 @click.option("-a", "--acks", "--request-required-acks", "acks", help="all (the default), 1 or 0.")
 @click.option(
     "-X", "--producer-property", "--command-property", "settings", multiple=True, metavar="NAME=VALUE",
-    help="A setting of Kafka's producer, such as linger.ms=50.",
+    help="A setting of the producer, such as linger.ms=50.",
 )  # fmt: skip
 @click.option(
     "--property", "--reader-property", "properties", multiple=True, metavar="NAME=VALUE",
-    help="A property of the console producer's lines, such as parse.key=true.",
+    help="A property of Kafka's console producer, such as parse.key=true.",
 )  # fmt: skip
-@click.option("-v", "--verbose", is_flag=True, help="Say at the end what was sent.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option("-v", "--verbose", is_flag=True, help="Report at the end what was sent.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, readable=True))
 def produce(
     bootstrap: str,
@@ -72,10 +88,10 @@ def produce(
     quiet: bool,
     files: tuple[str, ...],
 ) -> int:
-    """Send what comes in on stdin, or FILES, to a topic.
+    """Send stdin, or FILES, to a topic.
 
-    Each line is a message; an empty one is an empty message. Each FILE is one message, unless -l or -J says that its
-    lines are. Exit code 1 when any message was not stored, with the lines that failed.
+    Each line of stdin is a message; an empty line is an empty message. Each FILE is one message; with -l or -J each of
+    its lines is one. The exit code is 1 if any message was not stored; the lines that failed are listed.
     """
     if topic is None and not is_json:
         raise click.UsageError("a topic is needed: -t TOPIC")

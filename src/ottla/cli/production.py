@@ -180,7 +180,7 @@ class Production:
                 failures.append((handle, where, error))
         failures.sort(key=lambda failure: not isinstance(failure[2], RecordRefused))
         for handle, where, error in failures:
-            place = handle.place
+            place = handle.topic_partition
             self._complain(f"{_where(where)}: not stored in {place}: {_reason(error).removeprefix(f'{place}: ')}")
 
     def _complain(self, text: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ottla.cli.process_log import start_logging
+from ottla.cli.ready_file import ReadyFile
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.definition import ConfigError
 from ottla.core.config.operating_keys import LOG_LEVELS, parse_logger_level
@@ -17,15 +18,19 @@ _DEFAULT_LISTEN = "127.0.0.1:9092"
 
 
 @click.command("serve")
-@click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A server.properties file.")
-@click.option("--data-dir", help="Where the data lives (log.dirs).")
-@click.option("--listen", help=f"HOST:PORT; port 0 picks a free one. Default {_DEFAULT_LISTEN}.")
-@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set one key; may be repeated.")
-@click.option("--ready-file", type=click.Path(dir_okay=False), help="Written with host:port when clients can connect.")
-@click.option("--metrics-listen", metavar="HOST:PORT", help="Answer /metrics, /healthz and /readyz there over HTTP.")
-@click.option("--log-format", type=click.Choice(["human", "json"]), help="The form of the log on standard error.")
-@click.option("--log-level", type=click.Choice(LOG_LEVELS, case_sensitive=False), help="The least level to log.")
-@click.option("-v", "--verbose", is_flag=True, help="Log more: as --log-level DEBUG.")
+@click.option(
+    "--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="Read a server.properties file."
+)
+@click.option("--data-dir", help="The folder of the log (log.dirs).")
+@click.option("--listen", help=f"Listen on HOST:PORT; port 0 picks a free one. Default {_DEFAULT_LISTEN}.")
+@click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key, over the file; may be repeated."
+)
+@click.option("--ready-file", type=click.Path(dir_okay=False), help="Has host:port while clients can connect.")
+@click.option("--metrics-listen", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz over HTTP.")
+@click.option("--log-format", type=click.Choice(["human", "json"]), help="Format of the log on standard error.")
+@click.option("--log-level", type=click.Choice(LOG_LEVELS, case_sensitive=False), help="Log this level and above.")
+@click.option("-v", "--verbose", is_flag=True, help="The same as --log-level DEBUG.")
 def serve(
     config_file: str | None,
     data_dir: str | None,
@@ -37,7 +42,10 @@ def serve(
     log_level: str | None,
     verbose: bool,
 ) -> int:
-    """Run a broker on embedded coordination, with nothing else to install."""
+    """Run a broker until Ctrl-C or SIGTERM. It needs no ZooKeeper and no other process."""
+    ready = None if ready_file is None else ReadyFile(ready_file)
+    if ready is not None:
+        ready.clear()
     flags = {
         "ottla.metrics.listen": metrics_listen,
         "ottla.logging.format": log_format,
@@ -50,10 +58,16 @@ def serve(
         level=config.get_str("ottla.logging.level"),
         levels=map(parse_logger_level, config.get_list("ottla.logging.levels")),
     )
-    return run(config, ready_file)
+    if ready is None:
+        return run(config, None)
+    ready.check()
+    try:
+        return run(config, ready)
+    finally:
+        ready.clear()
 
 
-def run(config: BrokerConfig, ready_file: str | None) -> int:
+def run(config: BrokerConfig, ready: ReadyFile | None) -> int:
     """Serve until a signal; the exit code."""
     import uvloop  # late: a wrong flag is told before this is paid for
 
@@ -74,11 +88,11 @@ def run(config: BrokerConfig, ready_file: str | None) -> int:
             raise click.ClickException(str(error)) from error
         _calm_garbage_collector()
         address = broker.address
-        if ready_file is not None:
-            _write_whole(Path(ready_file), address)
         print(f"ottla: broker {broker.broker_id} of cluster {broker.cluster_id} listens on {address}", flush=True)
         if broker.metrics_address is not None:
             print(f"ottla: metrics on http://{broker.metrics_address}/metrics", flush=True)
+        if ready is not None:  # last: whoever waits for it finds everything said
+            ready.write(address)
         fatal = asyncio.ensure_future(broker.failed.wait())
         stop = asyncio.ensure_future(stopping.wait())
         await asyncio.wait((fatal, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -121,10 +135,3 @@ def _load_config(
         return BrokerConfig.parse(apply_overrides(properties, overrides))
     except (ConfigError, ValueError) as error:
         raise click.UsageError(f"{config_file or 'command line'}: {error}") from error
-
-
-def _write_whole(path: Path, address: str) -> None:
-    """Under its name only when complete: whoever waits for the file never reads half an address."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(address + "\n", encoding="utf-8")
-    temporary.replace(path)

@@ -54,7 +54,7 @@ def list_children(path: str, data_dir: str, as_json: bool) -> None:
 @_data_dir_option
 @_json_option
 def get_value(path: str, data_dir: str, as_json: bool) -> None:
-    """Print the value of the node PATH; with --json also what is known about the node."""
+    """Print the value of the node PATH; with --json also its metadata."""
     with _open(data_dir) as reader:
         node = _read(reader, path)
     if as_json:
@@ -68,7 +68,7 @@ def get_value(path: str, data_dir: str, as_json: bool) -> None:
 @_data_dir_option
 @_json_option
 def show_tree(path: str, data_dir: str, as_json: bool) -> None:
-    """Print the node PATH and all below it, with their values; with --json one object a line."""
+    """Print the node PATH and all nodes below it, with their values; with --json one object per line."""
     with _open(data_dir) as reader:
         waiting = [(path, 0)]
         while waiting:

@@ -16,7 +16,7 @@ class NoSuchTopic(ClientError):
     """A topic that is not there, and is not made by asking for it."""
 
     def __init__(self, topic: str) -> None:
-        super().__init__(f"topic {topic} does not exist; `ottla topics create {topic}` makes it")
+        super().__init__(f"topic {topic} does not exist; `ottla topics create {topic}` creates it")
 
 
 def count_partitions(admin: Admin, topics: Iterable[str]) -> dict[str, int]:

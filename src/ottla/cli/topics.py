@@ -14,7 +14,7 @@ from ottla.cli.topics_change import alter_topics, create_topics, delete_topics
 from ottla.clients.admin import Admin
 from ottla.clients.admin_configs import ConfigEntry, ConfigSource, topic_resource
 from ottla.clients.admin_topics import PartitionDescription, TopicDescription
-from ottla.clients.cluster import NO_LEADER
+from ottla.clients.cluster_view import NO_LEADER
 from ottla.clients.errors import BrokerError
 from ottla.protocol.apis import ApiKey
 
@@ -33,10 +33,10 @@ topics.add_command(delete_topics)
 
 @topics.command("list")
 @bootstrap_option
-@click.option("--exclude-internal", is_flag=True, help="Leave out the cluster's own topics, such as those of offsets.")
+@click.option("--exclude-internal", is_flag=True, help="Leave out internal topics, such as __consumer_offsets.")
 @json_option
 def list_command(bootstrap: str, exclude_internal: bool, as_json: bool) -> None:
-    """List the topics; in a pipe their names alone, one a line."""
+    """List the topics; in a pipe only their names, one per line."""
     with open_admin(bootstrap) as admin:
         described, failed = split_outcomes(admin.describe_topics)
     shown = [described[name] for name in sorted(described) if not (exclude_internal and described[name].is_internal)]
@@ -95,16 +95,21 @@ _FILTERS: dict[str, _Filter] = {
 @topics.command("describe")
 @click.argument("names", nargs=-1, shell_complete=complete_topics)
 @bootstrap_option
-@click.option("--exclude-internal", is_flag=True, help="Leave out the cluster's own topics.")
+@click.option("--exclude-internal", is_flag=True, help="Leave out internal topics.")
 @click.option(
     "--under-replicated", "--under-replicated-partitions", is_flag=True, help="Only partitions that miss a replica."
 )
 @click.option(
-    "--under-min-isr", "--under-min-isr-partitions", is_flag=True, help="Only those with too few for acks=all."
+    "--under-min-isr",
+    "--under-min-isr-partitions",
+    is_flag=True,
+    help="Only partitions with too few in-sync replicas for acks=all.",
 )
-@click.option("--at-min-isr", "--at-min-isr-partitions", is_flag=True, help="Only those with none to spare.")
-@click.option("--unavailable", "--unavailable-partitions", is_flag=True, help="Only those without a leader.")
-@click.option("--topics-with-overrides", is_flag=True, help="Only topics with a configuration of their own.")
+@click.option(
+    "--at-min-isr", "--at-min-isr-partitions", is_flag=True, help="Only partitions with just enough in-sync replicas."
+)
+@click.option("--unavailable", "--unavailable-partitions", is_flag=True, help="Only partitions without a leader.")
+@click.option("--topics-with-overrides", is_flag=True, help="Only topics that override the broker's configuration.")
 @json_option
 def describe_command(
     names: tuple[str, ...],
@@ -114,7 +119,7 @@ def describe_command(
     as_json: bool,
     **filters: bool,
 ) -> None:
-    """Show topics with their partitions: leader, replicas, in-sync replicas, and configuration that differs.
+    """Show topics and their partitions: leader, replicas, in-sync replicas, and configuration that is not the default.
 
     NAMES may be patterns such as 'orders-*'; without any, all topics are shown. Several filters mean any of them.
     """

@@ -43,13 +43,17 @@ def parse_assignment(text: str) -> tuple[tuple[BrokerId, ...], ...]:
 @click.command("create")
 @click.argument("names", nargs=-1, required=True)
 @bootstrap_option
-@click.option("--partitions", type=click.IntRange(min=1), help="How many; the broker's num.partitions if not given.")
-@click.option("--replication-factor", type=click.IntRange(min=1), help="Replicas of each; the broker's default if not.")
-@click.option("--replica-assignment", metavar="ID:ID,…", help="Broker ids of each partition, in place of the counts.")
+@click.option(
+    "--partitions", type=click.IntRange(min=1), help="Number of partitions. Default: the broker's num.partitions."
+)
+@click.option(
+    "--replication-factor", type=click.IntRange(min=1), help="Replicas of each partition. Default: the broker's."
+)
+@click.option("--replica-assignment", metavar="ID:ID,…", help="Broker ids of each partition, instead of counts.")
 @click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", shell_complete=complete_topic_keys,
-              help="Of the topic; may be repeated.")  # fmt: skip
-@click.option("--if-not-exists", is_flag=True, help="A topic that exists already is no failure.")
-@click.option("--validate-only", is_flag=True, help="Only ask the cluster whether it would do it.")
+              help="Set a key of the topic; may be repeated.")  # fmt: skip
+@click.option("--if-not-exists", is_flag=True, help="Do not fail for a topic that exists already.")
+@click.option("--validate-only", is_flag=True, help="Only ask the cluster whether it would do this.")
 @json_option
 def create_topics(
     names: tuple[str, ...],
@@ -62,7 +66,7 @@ def create_topics(
     validate_only: bool,
     as_json: bool,
 ) -> int:
-    """Create the topics NAMES, all alike."""
+    """Create the topics NAMES, all with the same settings."""
     if replica_assignment is not None and (partitions is not None or replication_factor is not None):
         raise click.UsageError("give --replica-assignment, or --partitions and --replication-factor, not both")
     pairs = parse_pairs(configs, option="--config")
@@ -122,12 +126,12 @@ def _created_line(topic: CreatedTopic, *, validate_only: bool) -> str:
 @click.command("alter")
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
 @bootstrap_option
-@click.option("--partitions", type=click.IntRange(min=1), help="Raise the topic to so many.")
+@click.option("--partitions", type=click.IntRange(min=1), help="Add partitions until the topic has this number.")
 @click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", shell_complete=complete_topic_keys,
               help="Set a key of the topic; may be repeated.")  # fmt: skip
 @click.option("--delete-config", "deleted", multiple=True, metavar="KEY", shell_complete=complete_topic_keys,
-              help="Back to the broker's value; may be repeated.")  # fmt: skip
-@click.option("--validate-only", is_flag=True, help="Only ask the cluster whether it would do it.")
+              help="Remove a key of the topic: the broker's value applies; may be repeated.")  # fmt: skip
+@click.option("--validate-only", is_flag=True, help="Only ask the cluster whether it would do this.")
 def alter_topics(
     names: tuple[str, ...],
     bootstrap: str,
@@ -136,7 +140,7 @@ def alter_topics(
     deleted: tuple[str, ...],
     validate_only: bool,
 ) -> int:
-    """Add partitions to the topics NAMES, or change their configuration. Nothing is done unless all of it can be."""
+    """Add partitions to the topics NAMES, or change their configuration. Does all of it or nothing."""
     pairs = parse_pairs(configs, option="--config")
     changes = [ConfigChange(key, AlterKind.SET, value) for key, value in pairs]
     changes += [ConfigChange(key, AlterKind.DELETE) for key in dict.fromkeys(deleted)]
@@ -192,13 +196,13 @@ class _Contents(NamedTuple):
 @click.command("delete")
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
 @bootstrap_option
-@click.option("--execute", is_flag=True, help="Really delete; without it, only show what would go.")
-@click.option("--if-exists", is_flag=True, help="A topic that doesn't exist is no failure.")
+@click.option("--execute", is_flag=True, help="Delete. Without it, only show what would be deleted.")
+@click.option("--if-exists", is_flag=True, help="Do not fail for a topic that does not exist.")
 @json_option
 def delete_topics(names: tuple[str, ...], bootstrap: str, execute: bool, if_exists: bool, as_json: bool) -> int:
-    """Delete topics and all that is in them. NAMES may be patterns such as 'test-*'; quote them.
+    """Delete topics with their records. NAMES may be patterns such as 'test-*'; quote them.
 
-    Patterns never mean the cluster's own topics. Records counts offsets, which a compacted topic has gaps in.
+    Patterns never match the cluster's own topics. RECORDS counts offsets; a compacted topic has fewer records.
     """
     with open_admin(bootstrap) as admin:
         all_topics, _ = split_outcomes(admin.describe_topics)
@@ -271,7 +275,7 @@ def _sizes(admin: Admin, places: list[TopicPartition]) -> dict[str, int] | None:
     try:
         for directory in admin.describe_log_dirs(places):
             for replica in directory.replicas:
-                sizes[replica.place.topic] = sizes.get(replica.place.topic, 0) + replica.size_bytes
+                sizes[replica.topic_partition.topic] = sizes.get(replica.topic_partition.topic, 0) + replica.size_bytes
     except (BrokerError, UnsupportedByBroker):
         return None  # not allowed to look, say
     return sizes

@@ -9,7 +9,6 @@ from os import PathLike
 from typing import Any, Final, TypeVar
 
 from ottla.clients import admin_cluster, admin_configs, admin_groups, admin_offsets, admin_topics, topics
-from ottla.clients.addresses import Address
 from ottla.clients.admin_cluster import ClusterDescription, LogDirectory
 from ottla.clients.admin_configs import ConfigChange, ConfigEntry, ConfigResource
 from ottla.clients.admin_groups import GroupDescription, ListedGroup
@@ -22,6 +21,7 @@ from ottla.clients.topics import NewTopic
 from ottla.core.config.definition import ConfigKey
 from ottla.core.config.values import ConfigType
 from ottla.core.types import BrokerId, Offset, TopicPartition
+from ottla.links.addresses import Address
 
 ADMIN_DEFINITION: Final = ClientDefinition(
     "admin",
@@ -74,8 +74,7 @@ class Admin:
             client_id=config.client_id,
             settings=config.network_settings(),
             retry_timeout_ms=config.get_int("default.api.timeout.ms"),
-            retry_backoff_ms=config.get_int("retry.backoff.ms"),
-            retry_backoff_max_ms=config.get_int("retry.backoff.max.ms"),
+            backoff=config.retry_backoff(),
         )
 
     def __enter__(self) -> "Admin":
@@ -117,10 +116,12 @@ class Admin:
         return self._run(admin_cluster.describe_cluster)
 
     def describe_log_dirs(
-        self, places: Iterable[TopicPartition] | None = None, *, broker_ids: Iterable[BrokerId] | None = None
+        self, topic_partitions: Iterable[TopicPartition] | None = None, *, broker_ids: Iterable[BrokerId] | None = None
     ) -> list[LogDirectory]:
         """The directories of these brokers, or of all, with these partitions or all in them."""
-        return self._run(lambda cluster: admin_cluster.describe_log_dirs(cluster, places, broker_ids=broker_ids))
+        return self._run(
+            lambda cluster: admin_cluster.describe_log_dirs(cluster, topic_partitions, broker_ids=broker_ids)
+        )
 
     # Topics.
 
@@ -169,12 +170,12 @@ class Admin:
         return self._run(lambda cluster: topics.delete_records(cluster, before))
 
     def list_offsets(
-        self, places: Iterable[TopicPartition], timestamp_ms: int, *, waits_for_leaders: bool = True
+        self, topic_partitions: Iterable[TopicPartition], timestamp_ms: int, *, waits_for_leaders: bool = True
     ) -> dict[TopicPartition, ListedOffset]:
         """The first offset at or after a time, or with `EARLIEST` and `LATEST` the ends of the log."""
         return self._run_each(
             lambda cluster: admin_offsets.list_each_offset(
-                cluster, places, timestamp_ms, waits_for_leaders=waits_for_leaders
+                cluster, topic_partitions, timestamp_ms, waits_for_leaders=waits_for_leaders
             )
         )
 
@@ -216,9 +217,9 @@ class Admin:
         """Set the offsets of a group that has no members."""
         self._run_each(lambda cluster: admin_offsets.commit_offsets(cluster, group_id, offsets))
 
-    def delete_group_offsets(self, group_id: str, places: Iterable[TopicPartition]) -> None:
+    def delete_group_offsets(self, group_id: str, topic_partitions: Iterable[TopicPartition]) -> None:
         """Forget what a group has committed; refused for topics that its members are subscribed to."""
-        self._run_each(lambda cluster: admin_offsets.delete_offsets(cluster, group_id, places))
+        self._run_each(lambda cluster: admin_offsets.delete_offsets(cluster, group_id, topic_partitions))
 
     # Inside.
 

@@ -31,7 +31,7 @@ class ClusterDescription(NamedTuple):
 class ReplicaSize(NamedTuple):
     """One replica in a log directory; a future one is on its way there from another directory."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     size_bytes: int
     offset_lag: int
     is_future: bool
@@ -61,10 +61,13 @@ def describe_cluster(cluster: Cluster) -> ClusterDescription:
 
 
 def describe_log_dirs(
-    cluster: Cluster, places: Iterable[TopicPartition] | None = None, *, broker_ids: Iterable[BrokerId] | None = None
+    cluster: Cluster,
+    topic_partitions: Iterable[TopicPartition] | None = None,
+    *,
+    broker_ids: Iterable[BrokerId] | None = None,
 ) -> list[LogDirectory]:
     """The directories of these brokers, or of all, with these partitions or all in them."""
-    wanted = None if places is None else list(places)
+    wanted = None if topic_partitions is None else list(topic_partitions)
     cluster.retry(lambda: cluster.refresh([]))
     found: list[LogDirectory] = []
     for broker_id in sorted(cluster.brokers if broker_ids is None else broker_ids):
@@ -92,11 +95,11 @@ def describe_log_dirs(
     return found
 
 
-def _request(places: list[TopicPartition] | None) -> DescribeLogDirsRequest:
-    if places is None:
+def _request(topic_partitions: list[TopicPartition] | None) -> DescribeLogDirsRequest:
+    if topic_partitions is None:
         return DescribeLogDirsRequest(topics=None)
     partitions: dict[str, list[int]] = {}
-    for place in places:
-        partitions.setdefault(place.topic, []).append(place.partition)
+    for topic_partition in topic_partitions:
+        partitions.setdefault(topic_partition.topic, []).append(topic_partition.partition)
     topics = [DescribableLogDirTopic(topic=name, partitions=of_topic) for name, of_topic in partitions.items()]
     return DescribeLogDirsRequest(topics=topics)

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeVar
 from ottla.clients.admin_retry import ask_each, left_out, outcome_of
 from ottla.clients.cluster import AskedBroker, Cluster
 from ottla.clients.errors import BrokerError, check
+from ottla.clients.network.coordinators import GROUP, ONE_KEY_VERSION_MAX
 from ottla.core.errors import ErrorCode, ProtocolViolation
 from ottla.core.types import BrokerId, TopicPartition
 from ottla.protocol.apis import ApiKey
@@ -19,12 +20,9 @@ from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGro
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
-GROUP_COORDINATOR: Final = 0
 CONSUMER_PROTOCOL: Final = "consumer"
 DEAD: Final = "Dead"
 EMPTY: Final = "Empty"
-# The last FindCoordinator version that asks for one key.
-_FIND_ONE_VERSION_MAX: Final = 3
 
 R = TypeVar("R")
 
@@ -86,15 +84,15 @@ def coordinators_of(cluster: Cluster, group_ids: list[str]) -> dict[str, BrokerI
     broker = cluster.any_broker()
     outcomes: dict[str, BrokerId | BrokerError] = {}
     first, last = FindCoordinatorRequest.VERSIONS
-    if not broker.serves(ApiKey.FIND_COORDINATOR, version=_FIND_ONE_VERSION_MAX + 1):
+    if not broker.serves(ApiKey.FIND_COORDINATOR, version=ONE_KEY_VERSION_MAX + 1):
         for group_id in group_ids:
-            one = FindCoordinatorRequest(key=group_id, key_type=GROUP_COORDINATOR)
-            answer = broker.request(one, FindCoordinatorResponse, versions=(first, _FIND_ONE_VERSION_MAX))
+            one = FindCoordinatorRequest(key=group_id, key_type=GROUP)
+            answer = broker.request(one, FindCoordinatorResponse, versions=(first, ONE_KEY_VERSION_MAX))
             what = f"coordinator of group {group_id}"
             outcomes[group_id] = outcome_of(answer.error_code, what, answer.error_message, answer.node_id)
         return outcomes
-    request = FindCoordinatorRequest(key_type=GROUP_COORDINATOR, coordinator_keys=group_ids)
-    versions = (_FIND_ONE_VERSION_MAX + 1, last)
+    request = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=group_ids)
+    versions = (ONE_KEY_VERSION_MAX + 1, last)
     for found in broker.request(request, FindCoordinatorResponse, versions=versions).coordinators:
         what = f"coordinator of group {found.key}"
         outcomes[found.key] = outcome_of(found.error_code, what, found.error_message, found.node_id)

@@ -15,6 +15,7 @@ from ottla.clients.admin_retry import (
     outcome_of,
 )
 from ottla.clients.cluster import AskedBroker, Cluster
+from ottla.clients.error_rules import STALE_COORDINATOR
 from ottla.clients.errors import BrokerError
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, LeaderEpoch, Offset, TimestampMs, TopicPartition
@@ -65,7 +66,7 @@ class CommittedOffset(NamedTuple):
 
 
 def list_each_offset(
-    cluster: Cluster, places: Iterable[TopicPartition], timestamp_ms: int, *, waits_for_leaders: bool = True
+    cluster: Cluster, topic_partitions: Iterable[TopicPartition], timestamp_ms: int, *, waits_for_leaders: bool = True
 ) -> dict[TopicPartition, ListedOffset | BrokerError]:
     """The first offset at or after a time, or with EARLIEST and LATEST of `topics.py` the ends of the log.
 
@@ -74,7 +75,9 @@ def list_each_offset(
 
     def attempt(left: list[TopicPartition]) -> dict[TopicPartition, ListedOffset | BrokerError]:
         led, failures = by_leader(cluster, left)
-        outcomes: dict[TopicPartition, ListedOffset | BrokerError] = {place: left_out(str(place)) for place in left}
+        outcomes: dict[TopicPartition, ListedOffset | BrokerError] = {
+            topic_partition: left_out(str(topic_partition)) for topic_partition in left
+        }
         outcomes.update(failures)
         for broker_id, asked in led.items():
             topics = [
@@ -90,13 +93,15 @@ def list_each_offset(
             request = ListOffsetsRequest(replica_id=-1, topics=topics, timeout_ms=OPERATION_TIMEOUT_MS)
             for topic in cluster.broker(broker_id).request(request, ListOffsetsResponse).topics:
                 for result in topic.partitions:
-                    place = TopicPartition(topic.name, result.partition_index)
+                    topic_partition = TopicPartition(topic.name, result.partition_index)
                     found = ListedOffset(result.offset, result.timestamp, result.leader_epoch)
-                    outcomes[place] = outcome_of(result.error_code, f"offsets of partition {place}", None, found)
+                    outcomes[topic_partition] = outcome_of(
+                        result.error_code, f"offsets of partition {topic_partition}", None, found
+                    )
         return outcomes
 
     passing = PASSING if waits_for_leaders else PASSING - {ErrorCode.LEADER_NOT_AVAILABLE}
-    return ask_each(cluster, places, attempt, passing=passing)
+    return ask_each(cluster, topic_partitions, attempt, passing=passing)
 
 
 def fetch_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, CommittedOffset]:
@@ -123,11 +128,11 @@ def fetch_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, Commi
             return {group_id: BrokerError(error_code, what)}
         for name, partitions in topics:
             for partition in partitions:
-                place = TopicPartition(name, partition.partition_index)
+                topic_partition = TopicPartition(name, partition.partition_index)
                 if partition.error_code != ErrorCode.NONE:
-                    return {group_id: BrokerError(partition.error_code, f"{what} in {place}")}
+                    return {group_id: BrokerError(partition.error_code, f"{what} in {topic_partition}")}
                 if partition.committed_offset >= 0:
-                    found[place] = CommittedOffset(
+                    found[topic_partition] = CommittedOffset(
                         partition.committed_offset, partition.committed_leader_epoch, partition.metadata or ""
                     )
         return {group_id: found}
@@ -157,21 +162,23 @@ def commit_offsets(
         ]
         request = OffsetCommitRequest(group_id=group_id, topics=topics)
         what = f"group {group_id}: setting the offset of"
-        outcomes: dict[TopicPartition, BrokerError | None] = {place: left_out(f"{what} {place}") for place in offsets}
+        outcomes: dict[TopicPartition, BrokerError | None] = {
+            topic_partition: left_out(f"{what} {topic_partition}") for topic_partition in offsets
+        }
         for topic in broker.request(request, OffsetCommitResponse, versions=_COMMIT_VERSIONS).topics:
             for result in topic.partitions:
-                place = TopicPartition(topic.name, result.partition_index)
-                outcomes[place] = outcome_of(result.error_code, f"{what} {place}", None, None)
+                topic_partition = TopicPartition(topic.name, result.partition_index)
+                outcomes[topic_partition] = outcome_of(result.error_code, f"{what} {topic_partition}", None, None)
         return {group_id: _whole_if_moved(outcomes)}
 
     return only(ask_coordinators(cluster, [group_id], ask))
 
 
 def delete_offsets(
-    cluster: Cluster, group_id: str, places: Iterable[TopicPartition]
+    cluster: Cluster, group_id: str, topic_partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, BrokerError | None]:
     """Forget what a group has committed; refused for topics that its members are subscribed to."""
-    wanted = list(places)
+    wanted = list(topic_partitions)
 
     def ask(
         broker: AskedBroker, broker_id: BrokerId, asked: list[str]
@@ -187,11 +194,13 @@ def delete_offsets(
         what = f"group {group_id}: deleting the offset of"
         if answer.error_code != ErrorCode.NONE:
             return {group_id: BrokerError(answer.error_code, f"group {group_id}: deleting offsets")}
-        outcomes: dict[TopicPartition, BrokerError | None] = {place: left_out(f"{what} {place}") for place in wanted}
+        outcomes: dict[TopicPartition, BrokerError | None] = {
+            topic_partition: left_out(f"{what} {topic_partition}") for topic_partition in wanted
+        }
         for topic in answer.topics:
             for result in topic.partitions:
-                place = TopicPartition(topic.name, result.partition_index)
-                outcomes[place] = outcome_of(result.error_code, f"{what} {place}", None, None)
+                topic_partition = TopicPartition(topic.name, result.partition_index)
+                outcomes[topic_partition] = outcome_of(result.error_code, f"{what} {topic_partition}", None, None)
         return {group_id: outcomes}
 
     return only(ask_coordinators(cluster, [group_id], ask))
@@ -203,7 +212,7 @@ def _whole_if_moved(
     """A coordinator that moved or still loads refuses every partition alike: then the whole request is repeated."""
     errors = list(outcomes.values())
     first = errors[0] if errors else None
-    moved = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    moved = STALE_COORDINATOR | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
     if first is not None and first.error_code in moved:
         return first
     return outcomes

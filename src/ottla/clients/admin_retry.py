@@ -1,33 +1,35 @@
 """Administrative requests about several things at once: each has its own outcome, and only what failed for the moment
 is asked for again.
 
-Which answers pass by themselves is decided here. That a topic doesn't exist is final for an administrator, though a
-producer would wait for it.
+Which answers are final for an administrator alone is decided here; the rest is `error_rules.py`'s.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Final, TypeVar
 
 from ottla.clients.cluster import Cluster
+from ottla.clients.error_rules import RETRIABLE
 from ottla.clients.errors import BrokerError
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, TopicPartition
 
 OPERATION_TIMEOUT_MS: Final = 30_000
 
-PASSING: Final = frozenset(
+# What a client that reads and writes would wait for is the answer that an administrator asked for.
+_FINAL: Final = frozenset(
     {
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_CONTROLLER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ErrorCode.ELECTION_NOT_NEEDED,
+        # Perhaps it was done: to ask again might fail for that alone.
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
     }
 )
+PASSING: Final = RETRIABLE - _FINAL
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -82,30 +84,34 @@ def left_out(what: str) -> BrokerError:
     return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, what, "left out of the broker's answer")
 
 
-def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def by_topic(topic_partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """The partitions of each topic, as most requests want them."""
     grouped: dict[str, list[int]] = {}
-    for place in places:
-        grouped.setdefault(place.topic, []).append(place.partition)
+    for topic_partition in topic_partitions:
+        grouped.setdefault(topic_partition.topic, []).append(topic_partition.partition)
     return grouped
 
 
 def by_leader(
-    cluster: Cluster, places: Iterable[TopicPartition]
+    cluster: Cluster, topic_partitions: Iterable[TopicPartition]
 ) -> tuple[dict[BrokerId, list[TopicPartition]], dict[TopicPartition, BrokerError]]:
     """Partitions grouped by their leader in fresh metadata, and what is wrong with those that have none."""
-    wanted = list(places)
-    cluster.refresh(sorted({place.topic for place in wanted}))
+    wanted = list(topic_partitions)
+    cluster.refresh(sorted({topic_partition.topic for topic_partition in wanted}))
     grouped: dict[BrokerId, list[TopicPartition]] = {}
     failures: dict[TopicPartition, BrokerError] = {}
-    for place in wanted:
-        partitions = {partition.partition for partition in cluster.topics.get(place.topic, ())}
-        leader_id = cluster.leader_of(place)
-        if place.partition not in partitions:
+    for topic_partition in wanted:
+        partitions = cluster.partitions_of(topic_partition.topic)
+        leader_id = cluster.leader_of(topic_partition)
+        if topic_partition.partition not in partitions:
             message = f"the topic has {len(partitions)} partitions" if partitions else "no such topic"
-            failures[place] = BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {place}", message)
+            failures[topic_partition] = BrokerError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {topic_partition}", message
+            )
         elif leader_id not in cluster.brokers:
-            failures[place] = BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {place}", "no leader now")
+            failures[topic_partition] = BrokerError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"partition {topic_partition}", "no leader now"
+            )
         else:
-            grouped.setdefault(leader_id, []).append(place)
+            grouped.setdefault(leader_id, []).append(topic_partition)
     return grouped, failures

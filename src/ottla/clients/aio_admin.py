@@ -10,7 +10,6 @@ from os import PathLike
 from typing import Any, Final, TypeVar
 
 from ottla.clients import admin
-from ottla.clients.addresses import Address
 from ottla.clients.admin_cluster import ClusterDescription, LogDirectory
 from ottla.clients.admin_configs import ConfigChange, ConfigEntry, ConfigResource
 from ottla.clients.admin_groups import GroupDescription, ListedGroup
@@ -20,6 +19,7 @@ from ottla.clients.config import ClientConfig
 from ottla.clients.errors import ClientClosed
 from ottla.clients.topics import NewTopic
 from ottla.core.types import BrokerId, Offset, TopicPartition
+from ottla.links.addresses import Address
 
 R = TypeVar("R")
 
@@ -71,9 +71,9 @@ class Admin:
         return await self._run(self._admin.describe_cluster)
 
     async def describe_log_dirs(
-        self, places: Iterable[TopicPartition] | None = None, *, broker_ids: Iterable[BrokerId] | None = None
+        self, topic_partitions: Iterable[TopicPartition] | None = None, *, broker_ids: Iterable[BrokerId] | None = None
     ) -> list[LogDirectory]:
-        return await self._run(lambda: self._admin.describe_log_dirs(places, broker_ids=broker_ids))
+        return await self._run(lambda: self._admin.describe_log_dirs(topic_partitions, broker_ids=broker_ids))
 
     async def list_topics(self) -> list[str]:
         return await self._run(self._admin.list_topics)
@@ -106,10 +106,10 @@ class Admin:
         return await self._run(lambda: self._admin.delete_records(before))
 
     async def list_offsets(
-        self, places: Iterable[TopicPartition], timestamp_ms: int, *, waits_for_leaders: bool = True
+        self, topic_partitions: Iterable[TopicPartition], timestamp_ms: int, *, waits_for_leaders: bool = True
     ) -> dict[TopicPartition, ListedOffset]:
         return await self._run(
-            lambda: self._admin.list_offsets(places, timestamp_ms, waits_for_leaders=waits_for_leaders)
+            lambda: self._admin.list_offsets(topic_partitions, timestamp_ms, waits_for_leaders=waits_for_leaders)
         )
 
     async def describe_configs(
@@ -141,8 +141,8 @@ class Admin:
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, Offset]) -> None:
         await self._run(lambda: self._admin.alter_group_offsets(group_id, offsets))
 
-    async def delete_group_offsets(self, group_id: str, places: Iterable[TopicPartition]) -> None:
-        await self._run(lambda: self._admin.delete_group_offsets(group_id, places))
+    async def delete_group_offsets(self, group_id: str, topic_partitions: Iterable[TopicPartition]) -> None:
+        await self._run(lambda: self._admin.delete_group_offsets(group_id, topic_partitions))
 
     async def _run(self, operation: Callable[[], R]) -> R:
         if self._admin.is_closed:

@@ -4,23 +4,24 @@ The view is as old as its last `refresh`; whoever is told that a leader moved re
 """
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Self, TypeVar
 
 from ottla import __version__
-from ottla.clients.addresses import Address, parse_bootstrap
+from ottla.clients.cluster_view import NO_LEADER, PartitionInfo, TopicInfo, addresses_in, topic_info
 from ottla.clients.errors import BrokerError, ConnectionFailed, check
-from ottla.clients.network.called import CalledNetwork
+from ottla.clients.network.blocking import BlockingNetwork
 from ottla.clients.network.port import ANY_BROKER
-from ottla.clients.network.settings import NetworkSettings
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, TopicPartition
+from ottla.links.addresses import Address, parse_bootstrap
+from ottla.links.backoff import Backoff
+from ottla.links.settings import NetworkSettings
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-NO_LEADER: Final[BrokerId] = -1
 DEFAULT_CLIENT_ID: Final = "ottla"
 CONNECT_TIMEOUT_MS: Final = 10_000
 REQUEST_TIMEOUT_MS: Final = 30_000
@@ -32,21 +33,12 @@ T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=ApiMessage)
 
 
-class PartitionView(NamedTuple):
-    """One partition as the metadata shows it."""
-
-    partition: int
-    leader_id: BrokerId
-    replica_ids: tuple[BrokerId, ...]
-    in_sync_ids: tuple[BrokerId, ...]
-
-
 class AskedBroker:
     """One broker of a cluster; connected to when it is asked the first thing."""
 
     __slots__ = ("_network", "broker_id")
 
-    def __init__(self, broker_id: BrokerId, network: CalledNetwork) -> None:
+    def __init__(self, broker_id: BrokerId, network: BlockingNetwork) -> None:
         self.broker_id = broker_id
         self._network = network
 
@@ -81,8 +73,7 @@ class Cluster:
         client_id: str = DEFAULT_CLIENT_ID,
         settings: NetworkSettings | None = None,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
-        retry_backoff_ms: int = RETRY_BACKOFF_MS,
-        retry_backoff_max_ms: int = RETRY_BACKOFF_MAX_MS,
+        backoff: Backoff | None = None,
     ) -> None:
         self.client_id = client_id
         self.settings = settings or NetworkSettings()
@@ -90,12 +81,11 @@ class Cluster:
         self.cluster_id: str | None = None
         self.controller_id: BrokerId = NO_LEADER
         self.brokers: dict[BrokerId, Address] = {}
-        self.topics: dict[str, list[PartitionView]] = {}
+        self.topics: dict[str, TopicInfo] = {}
         parse_bootstrap(bootstrap)  # a wrong one is told here
         self._bootstrap = bootstrap
-        self._retry_backoff_ms = retry_backoff_ms
-        self._retry_backoff_max_ms = retry_backoff_max_ms
-        self._opened: CalledNetwork | None = None
+        self._backoff = backoff or Backoff(first_ms=RETRY_BACKOFF_MS, max_ms=RETRY_BACKOFF_MAX_MS)
+        self._opened: BlockingNetwork | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -111,13 +101,13 @@ class Cluster:
             self.brokers = {}
 
     @property
-    def _network(self) -> CalledNetwork:
+    def _network(self) -> BlockingNetwork:
         if self._opened is None:
             self._opened = self._new_network()
         return self._opened
 
-    def _new_network(self) -> CalledNetwork:
-        return CalledNetwork(self._bootstrap, client_id=self.client_id, settings=self.settings)
+    def _new_network(self) -> BlockingNetwork:
+        return BlockingNetwork(self._bootstrap, client_id=self.client_id, settings=self.settings)
 
     def any_broker(self) -> AskedBroker:
         """Whichever can be reached; it is connected to."""
@@ -160,7 +150,7 @@ class Cluster:
         check(answer.error_code, "metadata")
         self.cluster_id = answer.cluster_id
         self.controller_id = answer.controller_id
-        self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+        self.brokers = addresses_in(answer)
         self._network.set_brokers(self.brokers)
         if topics is None:
             self.topics.clear()
@@ -172,37 +162,33 @@ class Cluster:
                 continue
             if topic.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
                 check(topic.error_code, f"metadata of topic {name}")
-            self.topics[name] = sorted(
-                PartitionView(
-                    partition.partition_index,
-                    partition.leader_id,
-                    tuple(partition.replica_nodes),
-                    tuple(partition.isr_nodes),
-                )
-                for partition in topic.partitions
-            )
+            self.topics[name] = topic_info(topic, self.topics.get(name))
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has; asks once when the topic isn't known yet."""
-        if not self.topics.get(topic):
+        if not self.partitions_of(topic):
             self.refresh([topic])
-        partitions = self.topics.get(topic)
+        partitions = self.partitions_of(topic)
         if not partitions:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic}")
         return len(partitions)
 
-    def leader_of(self, place: TopicPartition) -> BrokerId:
+    def partitions_of(self, topic: str) -> Mapping[int, PartitionInfo]:
+        """Those of the current view, by their numbers; none of a topic that isn't known."""
+        info = self.topics.get(topic)
+        return {} if info is None else info.partitions
+
+    def leader_of(self, topic_partition: TopicPartition) -> BrokerId:
         """The leader in the current view, NO_LEADER when there is none or the partition isn't known."""
-        for partition in self.topics.get(place.topic, ()):
-            if partition.partition == place.partition:
-                return partition.leader_id
-        return NO_LEADER
+        partition = self.partitions_of(topic_partition.topic).get(topic_partition.partition)
+        return NO_LEADER if partition is None else partition.leader_id
 
     def retry(self, attempt: Callable[[], T]) -> T:
         """Run `attempt` until it succeeds, fails for good, or `retry_timeout_ms` is over; waits grow in between."""
         deadline = time.monotonic() + self.retry_timeout_ms / 1000
-        wait_ms = self._retry_backoff_ms
+        failures = 0
         while True:
+            wait_ms = self._backoff.delay_ms(failures)
             try:
                 return attempt()
             except (ConnectionFailed, BrokerError) as error:
@@ -210,4 +196,4 @@ class Cluster:
                 if is_final or time.monotonic() + wait_ms / 1000 > deadline:
                     raise
             time.sleep(wait_ms / 1000)
-            wait_ms = min(2 * wait_ms, self._retry_backoff_max_ms)
+            failures += 1

@@ -83,9 +83,9 @@ def read_batches(
     client = {"bootstrap.servers": bootstrap_servers, "client.id": client_id}
     with Admin(client) as admin:
         admin.connect()  # a wrong address is told at once; only what comes after is worth retries
-        places = _places(admin, topics, partitions)
-        starts = _offsets_at(admin, places, start, "start")
-        ends = _offsets_at(admin, places, end, "end")
+        topic_partitions = _places(admin, topics, partitions)
+        starts = _offsets_at(admin, topic_partitions, start, "start")
+        ends = _offsets_at(admin, topic_partitions, end, "end")
     settings = {
         **client,
         "isolation.level": isolation_level,
@@ -98,7 +98,7 @@ def read_batches(
 
 
 def _places(admin: Admin, topics: Sequence[str], partitions: Sequence[int] | None) -> list[TopicPartition]:
-    places = []
+    topic_partitions = []
     try:
         described = admin.describe_topics(topics)
     except OperationFailed as failed:
@@ -108,34 +108,37 @@ def _places(admin: Admin, topics: Sequence[str], partitions: Sequence[int] | Non
         for partition in range(count) if partitions is None else partitions:
             if not 0 <= partition < count:
                 raise ValueError(f"partition {partition} of topic {topic}, which has {count}")
-            places.append(TopicPartition(topic, partition))
-    return places
+            topic_partitions.append(TopicPartition(topic, partition))
+    return topic_partitions
 
 
 def _offsets_at(
-    admin: Admin, places: Sequence[TopicPartition], where: Place, name: str
+    admin: Admin, topic_partitions: Sequence[TopicPartition], where: Place, name: str
 ) -> dict[TopicPartition, Offset]:
     if isinstance(where, Mapping):
-        unnamed = sorted({place.partition for place in places} - where.keys())
+        unnamed = sorted({topic_partition.partition for topic_partition in topic_partitions} - where.keys())
         if unnamed:
             raise ValueError(f"{name} has no offset for partition {', '.join(map(str, unnamed))}")
-        return {place: where[place.partition] for place in places}
+        return {topic_partition: where[topic_partition.partition] for topic_partition in topic_partitions}
     if isinstance(where, int):
-        return dict.fromkeys(places, where)
+        return dict.fromkeys(topic_partitions, where)
     if isinstance(where, datetime.datetime):
         if where.tzinfo is None:
             raise ValueError(f"{name} {where.isoformat()} has no time zone; use datetime.timezone.utc or another")
-        found = _listed(admin, places, int(where.timestamp() * 1000))
-        after_all = [place for place, offset in found.items() if offset == NO_OFFSET]
+        found = _listed(admin, topic_partitions, int(where.timestamp() * 1000))
+        after_all = [topic_partition for topic_partition, offset in found.items() if offset == NO_OFFSET]
         return found | (_listed(admin, after_all, Admin.LATEST) if after_all else {})
     if where in ("earliest", "latest"):
-        return _listed(admin, places, Admin.EARLIEST if where == "earliest" else Admin.LATEST)
+        return _listed(admin, topic_partitions, Admin.EARLIEST if where == "earliest" else Admin.LATEST)
     raise ValueError(f"{name} {where!r}; expected earliest, latest, a datetime, an offset, or offsets by partition")
 
 
-def _listed(admin: Admin, places: Sequence[TopicPartition], time_ms: int) -> dict[TopicPartition, Offset]:
+def _listed(admin: Admin, topic_partitions: Sequence[TopicPartition], time_ms: int) -> dict[TopicPartition, Offset]:
     try:
-        return {place: found.offset for place, found in admin.list_offsets(places, time_ms).items()}
+        return {
+            topic_partition: found.offset
+            for topic_partition, found in admin.list_offsets(topic_partitions, time_ms).items()
+        }
     except OperationFailed as failed:
         raise next(iter(failed.failures.values())) from None
 
@@ -148,19 +151,19 @@ def _stream(
     with_headers: bool,
     batch_bytes: int,
 ) -> Iterator[Any]:
-    left = {place: offset for place, offset in starts.items() if offset < ends[place]}
+    left = {topic_partition: offset for topic_partition, offset in starts.items() if offset < ends[topic_partition]}
     if not left:
         return
     decoder = ColumnDecoder(with_headers=with_headers)
     with Consumer(settings) as consumer:
         consumer.assign(left)
-        for place, offset in left.items():
-            consumer.seek(place, offset)
+        for topic_partition, offset in left.items():
+            consumer.seek(topic_partition, offset)
         reached_at = time.monotonic()
         while left:
             fetched = consumer.poll_fetched(_WAIT_MS)
             if fetched is not None:
-                for _ in _decode(decoder, fetched, ends[fetched.place]):
+                for _ in _decode(decoder, fetched, ends[fetched.topic_partition]):
                     if decoder.data_bytes >= batch_bytes:
                         yield decoder.finish()
             if fetched is not None or consumer.unreachable is None:
@@ -168,29 +171,29 @@ def _stream(
             elif time.monotonic() - reached_at > _UNREACHABLE_MS / 1000:
                 raise consumer.unreachable
             # What was just read may be done; with nothing new, so may be all that has nothing more to wait for.
-            for place in [fetched.place] if fetched is not None else list(left):
-                if place in left and _is_done(consumer, place, ends[place]):
-                    del left[place]
-                    consumer.pause(place)
+            for topic_partition in [fetched.topic_partition] if fetched is not None else list(left):
+                if topic_partition in left and _is_done(consumer, topic_partition, ends[topic_partition]):
+                    del left[topic_partition]
+                    consumer.pause(topic_partition)
         if decoder.count:
             yield decoder.finish()
 
 
 def _decode(decoder: ColumnDecoder, fetched: WantedBatches, end: Offset) -> Iterator[int]:
     """Some batches after the other, so that the caller can empty the decoder in between."""
-    place, data, batch_starts, from_offset, _, _ = fetched
-    topic, partition = place
+    topic_partition, data, batch_starts, from_offset, _, _ = fetched
+    topic, partition = topic_partition
     for first in range(0, len(batch_starts), _BATCHES_AT_ONCE):
         part = batch_starts[first : first + _BATCHES_AT_ONCE]
         try:
             yield decoder.add_all(data, part, topic=topic, partition=partition, from_offset=from_offset, to_offset=end)
         except CorruptBatch as damage:
-            raise UnreadableRecords(f"{place}: from offset {from_offset} on: {damage}") from damage
+            raise UnreadableRecords(f"{topic_partition}: from offset {from_offset} on: {damage}") from damage
 
 
-def _is_done(consumer: Consumer, place: TopicPartition, end: Offset) -> bool:
+def _is_done(consumer: Consumer, topic_partition: TopicPartition, end: Offset) -> bool:
     """At the end that was asked for, or at what is committed: behind an open transaction there is nothing to wait for.
 
     Nor is there behind the end of the log, which may be short of the end that was asked for.
     """
-    return consumer.position(place) >= end or consumer.lag(place) == 0
+    return consumer.position(topic_partition) >= end or consumer.lag(topic_partition) == 0

@@ -1,8 +1,8 @@
 """The config keys that producer, consumer and admin have in common: how to reach brokers and for how long to try."""
 
-from ottla.clients.addresses import parse_bootstrap
 from ottla.core.config.definition import ConfigKey, Importance
 from ottla.core.config.values import ConfigType, ConfigValue
+from ottla.links.addresses import parse_bootstrap
 
 _HIGH, _LOW = Importance.HIGH, Importance.LOW
 _INT, _LONG, _LIST, _STRING = ConfigType.INT, ConfigType.LONG, ConfigType.LIST, ConfigType.STRING

@@ -9,10 +9,11 @@ from os import PathLike
 from typing import Any, TypeAlias
 
 from ottla.clients.common_keys import COMMON_KEYS, COMMON_NOT_SERVED, COMMON_NOT_SERVED_PREFIXES
-from ottla.clients.network.settings import NetworkSettings
 from ottla.core.config.definition import ConfigError, ConfigKey, Definition
 from ottla.core.config.typed_values import TypedValues
 from ottla.core.config.values import ConfigType, ConfigValue, render_value
+from ottla.links.backoff import Backoff
+from ottla.links.settings import NetworkSettings
 
 # What a rule across keys gives: the complaint, or None.
 Rule: TypeAlias = "Callable[[ClientConfig], str | None]"
@@ -135,6 +136,9 @@ class ClientConfig(TypedValues):
     @property
     def client_id(self) -> str:
         return self.get_str("client.id")
+
+    def retry_backoff(self) -> Backoff:
+        return Backoff(first_ms=self.get_int("retry.backoff.ms"), max_ms=self.get_int("retry.backoff.max.ms"))
 
     def network_settings(self) -> NetworkSettings:
         return NetworkSettings(

@@ -58,9 +58,10 @@ def decode_member(member_id: str, instance_id: str | None, metadata: bytes) -> G
     )
 
 
-def encode_assignment(places: Iterable[TopicPartition]) -> bytes:
+def encode_assignment(topic_partitions: Iterable[TopicPartition]) -> bytes:
     assigned = [
-        AssignedTopic(topic=topic, partitions=partitions) for topic, partitions in numbers_by_topic(places).items()
+        AssignedTopic(topic=topic, partitions=partitions)
+        for topic, partitions in numbers_by_topic(topic_partitions).items()
     ]
     message = ConsumerProtocolAssignment(assigned_partitions=assigned)
     return _VERSION.pack(_ASSIGNMENT_VERSION) + encode(message, _ASSIGNMENT_VERSION)
@@ -75,10 +76,10 @@ def decode_assignment(data: bytes) -> list[TopicPartition]:
     return [TopicPartition(each.topic, number) for each in message.assigned_partitions for number in each.partitions]
 
 
-def numbers_by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def numbers_by_topic(topic_partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     topics: dict[str, list[int]] = {}
-    for place in places:
-        topics.setdefault(place.topic, []).append(place.partition)
+    for topic_partition in topic_partitions:
+        topics.setdefault(topic_partition.topic, []).append(topic_partition.partition)
     return topics
 
 

@@ -4,64 +4,32 @@ An error code in an answer is a value until a caller decides that it ends the op
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
+from ottla.clients.error_rules import RETRIABLE
 from ottla.core.errors import ErrorCode
-
-# Answers after which the same request may succeed: the cluster is busy electing, starting or catching up.
-RETRIABLE: Final = frozenset(
-    {
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.NOT_CONTROLLER,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-        ErrorCode.LISTENER_NOT_FOUND,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-    }
+from ottla.links.errors import (
+    ClientClosed,
+    ClientError,
+    ConnectionFailed,
+    RequestTimedOut,
+    TimedOut,
+    UnsupportedByBroker,
+    error_name,
 )
 
-
-class ClientError(Exception):
-    """Any failure of an operation on a cluster."""
-
-
-class ConnectionFailed(ClientError):
-    """A broker was not reached, went away, or did not answer in time; whether it acted is not known."""
-
-
-class TimedOut(ClientError, TimeoutError):
-    """An operation was not done within the time that it was given."""
-
-
-class RequestTimedOut(ConnectionFailed, TimedOut):
-    """A request was sent, or waited to be, and no answer came in time; whether the broker acted is not known."""
-
-
-class ClientClosed(ClientError):
-    """The client was closed before the operation was done, or before it began."""
-
-
-class UnsupportedByBroker(ClientError):
-    """The broker speaks no version of a request that this client knows."""
+__all__ = [
+    "BrokerError",
+    "ClientClosed",
+    "ClientError",
+    "ConnectionFailed",
+    "OperationFailed",
+    "RequestTimedOut",
+    "TimedOut",
+    "UnsupportedByBroker",
+    "check",
+    "error_name",
+]
 
 
 class BrokerError(ClientError):
@@ -88,14 +56,6 @@ class OperationFailed(BrokerError):
         self.message = first.message
         self.outcomes = dict(outcomes)
         self.failures = dict(failures)
-
-
-def error_name(error_code: int) -> str:
-    """The official name of a code; the number alone for one that is newer than this client."""
-    try:
-        return ErrorCode(error_code).name
-    except ValueError:
-        return f"error code {error_code}"
 
 
 def check(error_code: int, what: str, message: str | None = None) -> None:

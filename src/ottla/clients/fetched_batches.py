@@ -21,7 +21,7 @@ class UnreadableRecords(ClientError):
 class WantedBatches(NamedTuple):
     """The batches of an answer that hold records to hand out, undecoded; and the offset to ask for next."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     data: Buffer
     starts: list[int]
     from_offset: Offset
@@ -30,7 +30,7 @@ class WantedBatches(NamedTuple):
 
 
 def find_wanted(
-    place: TopicPartition, data: Buffer, position: Offset, aborted: Sequence[tuple[int, Offset]] | None
+    topic_partition: TopicPartition, data: Buffer, position: Offset, aborted: Sequence[tuple[int, Offset]] | None
 ) -> WantedBatches:
     """The batches from `position` on. `aborted`: (producer id, first offset) of transactions to leave out."""
     starts = []
@@ -46,8 +46,8 @@ def find_wanted(
             if not header.is_control and not header.attributes & _ABORTED:
                 starts.append(start)
     except CorruptBatch as damage:
-        raise UnreadableRecords(f"{place}: after offset {next_offset}: {damage}") from damage
-    return WantedBatches(place, data, starts, position, next_offset, size_bytes)
+        raise UnreadableRecords(f"{topic_partition}: after offset {next_offset}: {damage}") from damage
+    return WantedBatches(topic_partition, data, starts, position, next_offset, size_bytes)
 
 
 _ABORTED = 1 << 15  # a bit that no batch has: only `_without_aborted` sets it, on headers in memory

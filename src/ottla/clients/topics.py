@@ -66,7 +66,7 @@ def wait_for_leaders(cluster: Cluster, topics: Iterable[str]) -> None:
     def attempt() -> None:
         cluster.refresh(names)
         for name in names:
-            partitions = cluster.topics.get(name)
+            partitions = cluster.partitions_of(name).values()
             if not partitions or any(partition.leader_id < 0 for partition in partitions):
                 raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}")
 
@@ -99,7 +99,7 @@ def delete_records(cluster: Cluster, before: Mapping[TopicPartition, Offset]) ->
 
     def attempt() -> dict[TopicPartition, Offset]:
         first_offsets = {}
-        for broker_id, places in _by_leader(cluster, before).items():
+        for broker_id, topic_partitions in _by_leader(cluster, before).items():
             topics = [
                 DeleteRecordsTopic(
                     name=name,
@@ -107,14 +107,14 @@ def delete_records(cluster: Cluster, before: Mapping[TopicPartition, Offset]) ->
                         DeleteRecordsPartition(partition_index=p.partition, offset=before[p]) for p in of_topic
                     ],
                 )
-                for name, of_topic in _by_topic(places).items()
+                for name, of_topic in _by_topic(topic_partitions).items()
             ]
             request = DeleteRecordsRequest(topics=topics, timeout_ms=OPERATION_TIMEOUT_MS)
             for topic in cluster.broker(broker_id).request(request, DeleteRecordsResponse).topics:
                 for result in topic.partitions:
-                    place = TopicPartition(topic.name, result.partition_index)
-                    check(result.error_code, f"{place}: deleting records")
-                    first_offsets[place] = result.low_watermark
+                    topic_partition = TopicPartition(topic.name, result.partition_index)
+                    check(result.error_code, f"{topic_partition}: deleting records")
+                    first_offsets[topic_partition] = result.low_watermark
         return first_offsets
 
     return cluster.retry(attempt)
@@ -134,21 +134,21 @@ def creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def _by_leader(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[BrokerId, list[TopicPartition]]:
+def _by_leader(cluster: Cluster, topic_partitions: Iterable[TopicPartition]) -> dict[BrokerId, list[TopicPartition]]:
     """Partitions grouped by who leads them, by fresh metadata: an attempt after a failure must see the new leader."""
-    wanted = list(places)
-    cluster.refresh(sorted({place.topic for place in wanted}))
+    wanted = list(topic_partitions)
+    cluster.refresh(sorted({topic_partition.topic for topic_partition in wanted}))
     grouped: dict[BrokerId, list[TopicPartition]] = {}
-    for place in wanted:
-        leader_id = cluster.leader_of(place)
+    for topic_partition in wanted:
+        leader_id = cluster.leader_of(topic_partition)
         if leader_id < 0:
-            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, str(place))
-        grouped.setdefault(leader_id, []).append(place)
+            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, str(topic_partition))
+        grouped.setdefault(leader_id, []).append(topic_partition)
     return grouped
 
 
-def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+def _by_topic(topic_partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
     grouped: dict[str, list[TopicPartition]] = {}
-    for place in places:
-        grouped.setdefault(place.topic, []).append(place)
+    for topic_partition in topic_partitions:
+        grouped.setdefault(topic_partition.topic, []).append(topic_partition)
     return grouped

@@ -1,4 +1,4 @@
-"""Record batches straight to and from Arrow tables, with no Python object per record; `pip install ottla[columns]`.
+"""Record batches straight to and from Arrow tables, with no Python object per record; the extra `columns`.
 
     table = ottla.columns.read("orders", bootstrap_servers="127.0.0.1:9092")
 
@@ -8,6 +8,8 @@ cluster, are lent from the clients' room above, and loaded when first used.
 
 import importlib
 from typing import TYPE_CHECKING, Any
+
+from ottla.core.extras import needs_extra
 
 if TYPE_CHECKING:
     from ottla.columns.decoding import ColumnDecoder
@@ -39,11 +41,5 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'ottla.columns' has no attribute {name!r}")
-    try:
+    with needs_extra(f"ottla.columns.{name}", "columns"):
         return getattr(importlib.import_module(home), name)
-    except ModuleNotFoundError as missing:
-        if missing.name not in ("numpy", "pyarrow"):
-            raise
-        raise ModuleNotFoundError(
-            f"ottla.columns.{name} needs {missing.name}; pip install 'ottla[columns]'", name=missing.name
-        ) from missing

@@ -18,7 +18,7 @@ from ottla.controller.assignments import (
 )
 from ottla.controller.placement import Assignment, place
 from ottla.controller.topic_faults import TopicFault, fault_of_store, not_hosted, topic_exists
-from ottla.controller.topic_names import INTERNAL_TOPICS, metric_name, problem_with
+from ottla.controller.topic_names import INTERNAL_TOPICS, colliding, metric_name, problem_with
 from ottla.controller.topic_nodes import creation_of, removal_of
 from ottla.coordination import paths
 from ottla.coordination.node_json import encode_uuid
@@ -54,7 +54,9 @@ class Topics:
         random_bytes: Callable[[int], bytes],
         live_brokers: Callable[[], list[BrokerId]],
         controller_epoch: Callable[[], int],
+        ignores_case: bool = False,
     ) -> None:
+        """`ignores_case`: the log directories' file system takes `A` and `a` for one name."""
         self._store = store
         self._config = config
         self._applier = applier
@@ -64,7 +66,8 @@ class Topics:
         self.images: dict[str, TopicImage] = {}
         self._being_created: dict[str, int] = {}  # names on their way into the store, with how many ask for each
         self._being_deleted: set[str] = set()
-        self._metric_names: dict[str, str] = {}  # the topic that has each, or is about to
+        self._ignores_case = ignores_case
+        self._taken_names: dict[str, str] = {}  # in metrics and on disk, with the topic that has each or is about to
         self.added_partitions = AddedPartitions(
             store,
             applier,
@@ -78,7 +81,7 @@ class Topics:
     def put_loaded(self, image: TopicImage) -> None:
         """A topic that the store had at the start."""
         self.images[image.name] = image
-        self._metric_names[metric_name(image.name)] = image.name
+        self._take_names(image.name)
 
     def create(
         self,
@@ -96,7 +99,7 @@ class Topics:
         name = image.name
         # Two creates of one name both go to the store: the loser must not hear of it before the winner is there.
         self._being_created[name] = self._being_created.get(name, 0) + 1
-        self._metric_names[metric_name(name)] = name
+        self._take_names(name)
 
         def on_written(result: Result) -> None:
             self._being_created[name] -= 1
@@ -113,7 +116,18 @@ class Topics:
 
     def _maybe_free_name(self, name: str) -> None:
         if name not in self.images and name not in self._being_created:
-            self._metric_names.pop(metric_name(name), None)
+            for taken in self._names_of(name):
+                self._taken_names.pop(taken, None)
+
+    def _take_names(self, name: str) -> None:
+        for taken in self._names_of(name):
+            self._taken_names[taken] = name
+
+    def _names_of(self, name: str) -> list[str]:
+        names = [metric_name(name)]
+        if self._ignores_case:
+            names.append("/" + name.lower())  # its folders; no metric has a slash
+        return names
 
     def delete(self, name: str, on_done: Callable[[TopicFault | None], None]) -> None:
         """Delete a topic with its data; `on_done` hears of it when its files are out of the way."""
@@ -169,12 +183,10 @@ class Topics:
             return TopicFault(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         if name in self.images:
             return topic_exists(name)
-        other = self._metric_names.get(metric_name(name), name)
-        if other != name:
-            return TopicFault(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{name}' collides with existing topic: {other}",
-            )
+        for taken in self._names_of(name):
+            other = self._taken_names.get(taken, name)
+            if other != name:
+                return TopicFault(ErrorCode.INVALID_TOPIC_EXCEPTION, colliding(name, other))
         configs = _given(new.configs)
         if isinstance(configs, TopicFault):
             return configs

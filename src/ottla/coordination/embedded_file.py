@@ -46,6 +46,9 @@ def open_for_writing(path: str) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(
+            "PRAGMA fullfsync = 1"
+        )  # macOS: to the medium, not to the drive's cache; else without effect
         if _layout_version(connection) == 0:
             connection.executescript(f"BEGIN;{LAYOUT}COMMIT;")
         _require_layout(connection, path)

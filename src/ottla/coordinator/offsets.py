@@ -75,6 +75,10 @@ class Offsets:
     def group_ids(self) -> Collection[str]:
         return self._by_group.keys()
 
+    def topics(self) -> set[str]:
+        """Those that any group has committed to."""
+        return {topic for offsets in self._by_group.values() for topic in offsets}
+
     def group_ids_in_flight(self) -> set[str]:
         """Groups with commits that are in the log and not in the state yet."""
         return {key.group_id for commit in self._in_flight for key, _ in commit.entries}

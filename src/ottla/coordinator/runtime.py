@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from ottla.coordinator.hosted_shard import HostedShard, HostPorts, HostTimers, WheelTimers
 from ottla.coordinator.loading import Loaded, Loading
 from ottla.coordinator.partition_log import PartitionLog
-from ottla.coordinator.ports import Appendable, ShardTimers
+from ottla.coordinator.ports import Appendable, Outcome, ShardTimers
 from ottla.coordinator.rewriting import Rewriting
 from ottla.coordinator.shard import GroupShard
 from ottla.core.clock import Background, Clock
@@ -28,6 +28,8 @@ REWRITE_FACTOR: Final = 3
 # Replaying is the interpreter's work: more threads would only take turns, and the fsyncs need some too.
 _LOADS_MAX = 2
 _KNOWN_GROUPS_MAX = 20_000
+_TOMBSTONES_PER_BATCH = 1000
+_INT32_MIN = -(2**31)
 
 _LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 _NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -56,6 +58,7 @@ class CoordinatorPorts(NamedTuple):
     clock: Clock
     timers: WheelTimers
     call_soon: Callable[[Callable[[], None]], object]
+    topic_names: Callable[[], Iterable[str]]  # all that there are now
 
 
 class GroupCoordinator:
@@ -75,6 +78,9 @@ class GroupCoordinator:
         self._last_soon_ms = -1
         self._loads_waiting: deque[int] = deque()
         self._loads: dict[int, Loading] = {}
+        # What a shard that is loaded keeps offsets of: the topics that were there when that began, less those that were
+        # deleted since. One that was made anew meanwhile is another topic.
+        self._topics_at_start: frozenset[str] = frozenset()
         self._rewritings_waiting: deque[HostedShard] = deque()
         self._rewriting: Rewriting | None = None
         self._start_ms = 0
@@ -98,7 +104,7 @@ class GroupCoordinator:
         if found is None:
             if len(self._partition_by_group) >= _KNOWN_GROUPS_MAX:
                 self._partition_by_group.clear()
-            found = self._partition_by_group[group_id] = java_hash(group_id) % len(self._served)
+            found = self._partition_by_group[group_id] = partition_of_group(group_id, partition_count=len(self._served))
         return found
 
     def shard_for(self, group_id: str) -> GroupShard | ErrorCode:
@@ -146,6 +152,7 @@ class GroupCoordinator:
         if self._served:
             return
         self._start_ms = self._ports.clock()
+        self._topics_at_start = frozenset(self._ports.topic_names())
         self._served = [_LOADING] * partition_count
         self._partition_by_group.clear()
         self._loads_waiting.extend(range(partition_count))
@@ -166,8 +173,9 @@ class GroupCoordinator:
 
     def on_topics_deleted(self, names: Collection[str]) -> None:
         """What was committed for a topic goes with it."""
+        self._topics_at_start = self._topics_at_start.difference(names)  # for the shards that are loaded later
         for shard, host in list(self._hosts.items()):
-            host.execute(shard.on_topics_deleted(names))
+            _delete_offsets(shard, host, names)
 
     def expire(self) -> None:
         """The round over all offsets, each `offsets.retention.check.interval.ms`."""
@@ -238,12 +246,21 @@ class GroupCoordinator:
             self._hosts[shard] = host
             self._served[index] = shard
             shard.on_loaded(self._ports.clock())
+            self._delete_offsets_of_gone_topics(shard, host)
             if host.log_bytes > host.log_bytes_max:
                 self._rewrite_later(host)
         if not self.loading_count and self.loaded_record_count:
             took_ms = self._ports.clock() - self._start_ms
             _LOG.info("groups: %d records loaded in %d ms", self.loaded_record_count, took_ms)
         self._load_next()
+
+    def _delete_offsets_of_gone_topics(self, shard: GroupShard, host: HostedShard) -> None:
+        """Topics that were deleted while the shard was not loaded, such as by a start that finished the deletion."""
+        gone = shard.offsets.topics() - self._topics_at_start
+        if gone:
+            names = ", ".join(sorted(gone))
+            _LOG.info("%s-%d: offsets of topics that are gone are deleted: %s", OFFSETS_TOPIC, host.index, names)
+            _delete_offsets(shard, host, gone)
 
     # Rewriting, one partition at a time
 
@@ -275,10 +292,23 @@ class GroupCoordinator:
             self._ports.call_soon(self._rewrite_next)
 
 
-def java_hash(text: str) -> int:
-    """`String.hashCode` over UTF-16, with the sign bit cleared as Kafka does."""
+def _delete_offsets(shard: GroupShard, host: HostedShard, topics: Collection[str]) -> None:
+    records = shard.on_topics_deleted(topics).records
+    for first in range(0, len(records), _TOMBSTONES_PER_BATCH):
+        host.execute(Outcome(records[first : first + _TOMBSTONES_PER_BATCH]))
+
+
+def partition_of_group(group_id: str, *, partition_count: int) -> int:
+    """Kafka's `Utils.abs(groupId.hashCode()) % partitions`: every tool that looks for a group's records computes it."""
+    hash_code = _java_hash_code(group_id)
+    # The smallest number has no positive counterpart; Kafka takes 0 for it.
+    return 0 if hash_code == _INT32_MIN else abs(hash_code) % partition_count
+
+
+def _java_hash_code(text: str) -> int:
+    """`String.hashCode`: over UTF-16 units, in 32 bits with a sign."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for position in range(0, len(units), 2):
         value = (31 * value + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
-    return value & 0x7FFFFFFF
+    return value - 2**32 if value >= 2**31 else value

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ottla.core.disk import FileSlice
+from ottla.core.operating_system import MSG_MORE
 from ottla.core.types import Buffer
 from ottla.net.environment import Environment
 from ottla.net.page_cache import TruncatedSliceError, read_slice, warm
@@ -191,7 +192,7 @@ class Outbox:
                 break
             if isinstance(part, FileSlice):
                 if _goes_by_sendfile(part):
-                    flags = socket.MSG_MORE  # the header travels in one packet with the records after it
+                    flags = MSG_MORE  # the header travels in one packet with the records after it
                     break
                 data = self._environment.page_cache.read_if_cached(part)
                 if data is None:

@@ -7,6 +7,7 @@ import errno
 import os
 
 from ottla.core.disk import FileSlice
+from ottla.core.operating_system import CAN_PROBE_PAGE_CACHE, RWF_NOWAIT, advise_will_need, read_into
 from ottla.core.types import Buffer
 
 _WARM_STEP_BYTES = 1024 * 1024
@@ -22,7 +23,7 @@ class PageCacheProbe:
     __slots__ = ("is_supported",)
 
     def __init__(self) -> None:
-        self.is_supported = hasattr(os, "RWF_NOWAIT")
+        self.is_supported = CAN_PROBE_PAGE_CACHE
 
     def read_if_cached(self, part: FileSlice) -> Buffer | None:
         """The bytes of a small slice; None when some of them are not in memory."""
@@ -32,7 +33,7 @@ class PageCacheProbe:
             return read_slice(part)
         buffer = bytearray(length)
         try:
-            count = os.preadv(fd, (buffer,), position, os.RWF_NOWAIT)
+            count = os.preadv(fd, (buffer,), position, RWF_NOWAIT)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -50,8 +51,8 @@ class PageCacheProbe:
         fd = part.file.fd
         probe = (bytearray(1),)
         try:
-            os.preadv(fd, probe, part.position, os.RWF_NOWAIT)
-            os.preadv(fd, probe, part.position + length - 1, os.RWF_NOWAIT)
+            os.preadv(fd, probe, part.position, RWF_NOWAIT)
+            os.preadv(fd, probe, part.position + length - 1, RWF_NOWAIT)
         except BlockingIOError:
             return False
         except OSError as error:
@@ -72,12 +73,12 @@ def read_slice(part: FileSlice) -> bytes:
 def warm(part: FileSlice, length: int) -> None:
     """Bring the first `length` bytes of a slice into the page cache; blocks, for a thread."""
     fd = part.file.fd
-    os.posix_fadvise(fd, part.position, length, os.POSIX_FADV_WILLNEED)
-    scratch = (bytearray(min(length, _WARM_STEP_BYTES)),)
+    advise_will_need(fd, part.position, length)
+    scratch = bytearray(min(length, _WARM_STEP_BYTES))
     end = part.position + length
     position = part.position
     while position < end:
-        count = os.preadv(fd, scratch, position)
+        count = read_into(fd, scratch, position)
         if not count:
             return  # sendfile will find the end of the file too, and close
         position += count

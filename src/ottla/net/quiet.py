@@ -5,8 +5,9 @@ connections is gathered by an epoll of their own, of which the loop sees one des
 the connections decide.
 """
 
-import select
 from typing import TYPE_CHECKING, Protocol
+
+from ottla.core.operating_system import EPOLLIN, Epoll, open_epoll
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Handle
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 QUIET_WAIT_MS = 10
 
 _READY_PER_TURN_MAX = 128
-_IS_SUPPORTED = hasattr(select, "epoll")
 
 
 class QuietConnection(Protocol):
@@ -39,7 +39,7 @@ class QuietConnections:
     def __init__(self, loop: "AbstractEventLoop") -> None:
         self._loop = loop
         self._by_fd: dict[int, QuietConnection] = {}
-        self._epoll: select.epoll | None = None
+        self._epoll: Epoll | None = None
         self._is_watched = False  # by the loop, for the first that gets ready; otherwise a look is planned
         self._timer: Handle | None = None
         # Of the requests that are being served; sent when all are: one and the same step after the other costs less.
@@ -50,11 +50,11 @@ class QuietConnections:
 
     def add(self, connection: QuietConnection) -> bool:
         """False where there is no epoll, or no room for it (open files, watches): then the loop goes on watching."""
-        if not _IS_SUPPORTED:
+        if open_epoll is None:
             return False
         try:
-            epoll = self._epoll or select.epoll()
-            epoll.register(connection.fd, select.EPOLLIN)
+            epoll = self._epoll or open_epoll()
+            epoll.register(connection.fd, EPOLLIN)
         except OSError:
             return False
         self._by_fd[connection.fd] = connection
@@ -77,11 +77,11 @@ class QuietConnections:
             self._timer = None
         epoll.close()
 
-    def _watch(self, epoll: select.epoll) -> None:
+    def _watch(self, epoll: Epoll) -> None:
         self._is_watched = True
         self._loop.add_reader(epoll.fileno(), self._on_first_ready)
 
-    def _unwatch(self, epoll: select.epoll) -> None:
+    def _unwatch(self, epoll: Epoll) -> None:
         if self._is_watched:
             self._is_watched = False
             self._loop.remove_reader(epoll.fileno())

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from ottla.core.operating_system import sync_file
+
 
 def write_whole(path: Path, data: bytes) -> None:
     """The file is the old one or the new one, at every moment and after a crash."""
@@ -10,7 +12,7 @@ def write_whole(path: Path, data: bytes) -> None:
     with open(beside, "wb") as file:
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        sync_file(file.fileno())
     os.replace(beside, path)
     fsync_folder(path.parent)
 
@@ -19,6 +21,6 @@ def fsync_folder(path: Path) -> None:
     """Make the names in it durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)

@@ -23,6 +23,8 @@ LEADER_EPOCH_POSITION = 12
 MAGIC_POSITION = 16
 CRC_POSITION = 17
 CHECKSUMMED_POSITION = 21  # attributes and all that follows; what a leader assigns lies before it
+CODEC_POSITION = 22  # the low byte of the attributes
+BASE_TIMESTAMP_POSITION = 27
 MAX_TIMESTAMP_POSITION = 35
 
 COMPRESSION_MASK = 0x07
@@ -41,6 +43,7 @@ _SIZE_FIELDS = Struct(">qi")
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _TIMESTAMP = Struct(">q")
+_TIMESTAMPS = Struct(">qq")
 
 
 class BatchHeader(NamedTuple):
@@ -186,6 +189,24 @@ def set_append_time(
     crc = crc_of(buffer, position, header.size_bytes)
     _CRC.pack_into(buffer, position + CRC_POSITION, crc)
     return header._replace(attributes=attributes, max_timestamp_ms=append_time_ms, crc=crc)
+
+
+def read_timestamps(buffer: Buffer) -> tuple[TimestampMs, TimestampMs]:
+    """Base and maximum timestamp of the batch that `buffer` begins with, which has a whole header."""
+    base_ms, max_ms = _TIMESTAMPS.unpack_from(buffer, BASE_TIMESTAMP_POSITION)
+    return base_ms, max_ms
+
+
+def set_max_timestamp(
+    buffer: bytearray | memoryview, position: int, *, header: BatchHeader, max_timestamp_ms: TimestampMs
+) -> BatchHeader:
+    """Put the maximum of the records' timestamps into a batch whose producer did not, in place.
+
+    The old checksum must have been right: the new one would bless old damage.
+    """
+    _TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, max_timestamp_ms)
+    crc = write_crc(buffer, position, header.size_bytes)
+    return header._replace(max_timestamp_ms=max_timestamp_ms, crc=crc)
 
 
 def write_crc(buffer: bytearray | memoryview, position: int, size_bytes: int) -> int:

@@ -1,16 +1,14 @@
-"""The leader's check of what a client produced to one partition, before it is appended.
+"""The leader's check of what a client produced to one partition, before it is appended: header and checksum.
 
-`check_produced` looks at the header and the checksum only; `check_records_deeply` also walks the records, for topics
-that need it (compacted, or stored under another codec). Faults are values: error code and message for the answer.
+`walk.py` looks at the records. Faults are values: error code and message for the answer.
 """
 
 from typing import NamedTuple
 
 from ottla.core.errors import ErrorCode
-from ottla.core.types import NO_TIMESTAMP_MS, Buffer, TimestampMs
+from ottla.core.types import NO_TIMESTAMP_MS, TimestampMs
 from ottla.records.checksum import SMALL_BYTES, crc32c, small_crc32c
-from ottla.records.compression import DECOMPRESSED_BYTES_MAX, LAST_CODEC, ZSTD
-from ottla.records.errors import CorruptBatch
+from ottla.records.compression import LAST_CODEC, ZSTD
 from ottla.records.header import (
     CHECKSUMMED_POSITION,
     COMPRESSION_MASK,
@@ -25,8 +23,6 @@ from ottla.records.header import (
     TRANSACTIONAL_MASK,
     BatchHeader,
 )
-from ottla.records.read import MIN_RECORD_BYTES, plain_records
-from ottla.records.varint import decode_varint
 
 FIRST_PRODUCE_VERSION_WITH_ZSTD = 7
 _INT64_MAX = 2**63 - 1
@@ -159,78 +155,3 @@ def _fault_of_timestamp(timestamp_ms: TimestampMs, now_ms: TimestampMs, limits: 
     return ProduceFault(
         _INVALID_TIMESTAMP, f"timestamp {timestamp_ms} out of range, allowed from {earliest_ms} to {latest_ms}"
     )
-
-
-def check_records_deeply(
-    batch: Buffer, header: BatchHeader, *, requires_keys: bool, max_bytes: int = DECOMPRESSED_BYTES_MAX
-) -> ProduceFault | None:
-    """Walk the records of a batch that `check_produced` let through; decompression is capped at `max_bytes`.
-
-    Costs time for every record: for large or compressed batches run it on a thread.
-    """
-    try:
-        data = plain_records(batch, 0, header=header, max_bytes=max_bytes)
-        keyless = _walk_records(data, header.record_count)
-    except CorruptBatch as error:
-        return ProduceFault(_INVALID_RECORD, str(error))
-    except IndexError:
-        return ProduceFault(_INVALID_RECORD, "a record runs over the end of its batch")
-    if requires_keys and keyless:
-        return ProduceFault(_INVALID_RECORD, "a compacted topic takes no record without a key", tuple(keyless))
-    return None
-
-
-def _walk_records(data: bytes, count: int) -> list[int]:
-    """Indexes of the records without a key; CorruptBatch or IndexError when anything doesn't fit.
-
-    Numbers may be read over a record's end: positions only grow, so the check at its end finds that.
-    """
-    end = len(data)
-    if count * MIN_RECORD_BYTES > end:
-        raise CorruptBatch(f"{count} records in {end} bytes")
-    keyless = []
-    position = 0
-    for index in range(count):
-        length, position = decode_varint(data, position)
-        record_end = position + length
-        if length < 0 or record_end > end:
-            raise CorruptBatch(f"record {index} of {length} bytes, {end - position} left")
-        _, position = decode_varint(data, position + 1)
-        offset_delta, position = decode_varint(data, position)
-        if offset_delta != index:
-            raise CorruptBatch(f"record {index} with offset delta {offset_delta}")
-        key_length, position = decode_varint(data, position)
-        if key_length > 0:
-            position += key_length
-        elif key_length < 0:
-            if key_length != -1:
-                raise CorruptBatch(f"record {index} with a key of length {key_length}")
-            keyless.append(index)
-        value_length, position = decode_varint(data, position)
-        if value_length > 0:
-            position += value_length
-        elif value_length < -1:
-            raise CorruptBatch(f"record {index} with a value of length {value_length}")
-        header_count, position = decode_varint(data, position)
-        if header_count:
-            position = _skip_headers(data, position, record_end, header_count)
-        if position != record_end:
-            raise CorruptBatch(f"record {index} ends {record_end - position} bytes away from where its length says")
-    if position != end:
-        raise CorruptBatch(f"{end - position} bytes after the last record")
-    return keyless
-
-
-def _skip_headers(data: bytes, position: int, record_end: int, header_count: int) -> int:
-    if not 0 < header_count * 2 <= record_end - position:
-        raise CorruptBatch(f"{header_count} headers in {record_end - position} bytes")
-    for _ in range(header_count):
-        key_length, position = decode_varint(data, position)
-        if key_length < 0:
-            raise CorruptBatch("a header without a key")
-        value_length, position = decode_varint(data, position + key_length)
-        if value_length < -1:
-            raise CorruptBatch(f"a header value of length {value_length}")
-        if value_length > 0:
-            position += value_length
-    return position

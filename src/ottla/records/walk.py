@@ -10,7 +10,7 @@ from ottla.core.errors import ErrorCode
 from ottla.core.types import NO_TIMESTAMP_MS, Buffer, TimestampMs
 from ottla.records.compression import DECOMPRESSED_BYTES_MAX, NONE
 from ottla.records.errors import CorruptBatch
-from ottla.records.header import COMPRESSION_MASK, HEADER_BYTES, MAX_TIMESTAMP_POSITION, BatchHeader, write_crc
+from ottla.records.header import COMPRESSION_MASK, HEADER_BYTES, BatchHeader, read_timestamps, set_max_timestamp
 from ottla.records.kernel import IS_COMPILED, kernel
 from ottla.records.read import MIN_RECORD_BYTES, plain_records
 from ottla.records.validate import ProduceFault, ProduceLimits
@@ -23,6 +23,17 @@ _INT32_MAX = 2**31 - 1
 _INT32_MIN = -(2**31)
 _INT32_BYTES_MAX = 5
 _INT64_MAX = 2**63 - 1
+
+
+def has_wrong_maximum(records: memoryview) -> bool:
+    """Whether a header puts the largest timestamp before the first record's, as clients do that leave it at -1.
+
+    Lookups by time, retention and the expiry of producers go by it, so that such a batch is always walked. Cheap.
+    """
+    if len(records) < HEADER_BYTES:
+        return False
+    base_timestamp_ms, max_timestamp_ms = read_timestamps(records)
+    return max_timestamp_ms < base_timestamp_ms
 
 
 def check_records(
@@ -77,9 +88,7 @@ def _with_timestamps(
         )
     if max_ms == header.max_timestamp_ms:
         return header
-    batch[MAX_TIMESTAMP_POSITION : MAX_TIMESTAMP_POSITION + 8] = max_ms.to_bytes(8, "big", signed=True)
-    crc = write_crc(batch, 0, len(batch))
-    return header._replace(max_timestamp_ms=max_ms, crc=crc)
+    return set_max_timestamp(batch, 0, header=header, max_timestamp_ms=max_ms)
 
 
 def walk_records_in_python(

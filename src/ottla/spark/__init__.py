@@ -8,6 +8,8 @@ Loaded with their first use: a Python worker of Spark's that only reads must not
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ottla.core.extras import needs_extra
+
 if TYPE_CHECKING:
     from ottla.spark.connector_jars import find_connector_jars
     from ottla.spark.mapped_source import register_mapped
@@ -29,11 +31,5 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'ottla.spark' has no attribute {name!r}")
-    try:
+    with needs_extra(f"ottla.spark.{name}", "spark", "columns"):
         return getattr(importlib.import_module(home), name)
-    except ModuleNotFoundError as missing:
-        if missing.name not in ("pyspark", "pyarrow", "numpy"):
-            raise
-        raise ModuleNotFoundError(
-            f"ottla.spark.{name} needs {missing.name}; pip install 'ottla[spark,columns]'", name=missing.name
-        ) from missing

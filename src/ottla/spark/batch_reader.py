@@ -36,12 +36,20 @@ def plan_batch(view: LogView, options: ReadOptions) -> list[LogSlice]:
     firsts = view.earliest(topic_ids)
     lasts = view.latest(topic_ids)
     wanted = []
-    for place, topic_id in topic_ids.items():
-        start, end = starts[place], ends[place]
+    for topic_partition, topic_id in topic_ids.items():
+        start, end = starts[topic_partition], ends[topic_partition]
         if start > end:
-            raise ValueError(f"{place}: the query begins at offset {start} and ends before, at {end}")
-        if start < firsts[place] or end > lasts[place]:
-            what = f"{place}: offsets {start} to {end} were asked for, the log has {firsts[place]} to {lasts[place]}"
+            raise ValueError(f"{topic_partition}: the query begins at offset {start} and ends before, at {end}")
+        if start < firsts[topic_partition] or end > lasts[topic_partition]:
+            there = f"the log has {firsts[topic_partition]} to {lasts[topic_partition]}"
+            what = f"{topic_partition}: offsets {start} to {end} were asked for, {there}"
             report_loss(what, fails=options.fails_on_data_loss)
-        wanted.append(LogSlice(*place, start=max(start, firsts[place]), end=min(end, lasts[place]), topic_id=topic_id))
+        wanted.append(
+            LogSlice(
+                *topic_partition,
+                start=max(start, firsts[topic_partition]),
+                end=min(end, lasts[topic_partition]),
+                topic_id=topic_id,
+            )
+        )
     return plan_slices(wanted, at_least=options.min_partitions, most_offsets=options.max_records_per_partition)

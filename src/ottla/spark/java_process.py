@@ -1,13 +1,73 @@
-"""Spark's Java process, which this one has started: whether it is gone, and how that is told. Knows nothing of jobs."""
+"""Spark's Java process, which this one starts: launched, ended with us, and how it is said when it is gone.
 
+Knows nothing of jobs.
+"""
+
+import atexit
+import os
 import signal
 import subprocess
-from typing import Final
+import threading
+from typing import IO, Any, Final
 
-from pyspark import SparkContext
+from py4j.java_gateway import JavaGateway
+from pyspark import SparkConf, SparkContext, java_gateway
 
 # Its connections break a moment before it can be seen to have ended.
 _ENDS_WITHIN_S: Final = 10.0
+
+
+def launch_java(conf: SparkConf, output: IO[bytes]) -> JavaGateway:
+    """Start it with its output in this file; it ends with this process, however that ends.
+
+    Pyspark forgets a Java process that is not up yet when the launch is interrupted, and removes the folder that Java
+    reports to: Java would fail at that, and stay for ever. So one that was launched in vain is killed here.
+    """
+    launched: list[subprocess.Popen[bytes]] = []
+
+    class RememberedProcess(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **settings: Any) -> None:
+            launched.append(self)
+            # In a group of its own, so that the launcher's short-lived Java is killed with it, and so that Ctrl-C does
+            # not reach it: pyspark sees to that by code that runs after the fork, where Python swallows our signals.
+            super().__init__(*arguments, **settings | {"process_group": 0, "preexec_fn": None})
+
+    names = vars(java_gateway)
+    its_own_class = names["Popen"]
+    names["Popen"] = RememberedProcess
+    try:
+        gateway = java_gateway.launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+    except BaseException:
+        for process in launched:
+            _kill(process)
+        raise
+    finally:
+        names["Popen"] = its_own_class
+    atexit.register(_end, launched)
+    return gateway
+
+
+def _end(launched: "list[subprocess.Popen[bytes]]") -> None:
+    """At our exit: whoever removes the folders that Java works in does so after it has left them."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # it takes a moment, and has an end
+    for process in launched:
+        try:
+            if process.stdin is not None:
+                process.stdin.close()  # what Java waits for, to end in good order
+            process.wait(timeout=_ENDS_WITHIN_S)
+        except BrokenPipeError:
+            process.wait()
+        except subprocess.TimeoutExpired:
+            _kill(process)
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    # Without a pid it was not even started; one that was waited for has left its number to others.
+    if getattr(process, "pid", None) is not None and process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def java_process_id() -> int | None:

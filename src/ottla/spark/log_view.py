@@ -72,7 +72,9 @@ class LogView:
             names = [name for name in self._ask(self._admin.list_topics) if pattern.search(name)]
             names = [name for name in names if not name.startswith("__")]
         else:
-            names = list(subscription.topics) or sorted({place.topic for place in subscription.places})
+            names = list(subscription.topics) or sorted(
+                {topic_partition.topic for topic_partition in subscription.topic_partitions}
+            )
         described, missing = self._describe(names)
         found = {
             TopicPartition(name, number): topic_id
@@ -81,9 +83,17 @@ class LogView:
         }
         if subscription.pattern is not None:
             return Partitions(found, ())  # deleted while it was asked for: not matched any more
-        if subscription.places:
-            missing = [str(place) for place in subscription.places if place not in found]
-            found = {place: found[place] for place in subscription.places if place in found}
+        if subscription.topic_partitions:
+            missing = [
+                str(topic_partition)
+                for topic_partition in subscription.topic_partitions
+                if topic_partition not in found
+            ]
+            found = {
+                topic_partition: found[topic_partition]
+                for topic_partition in subscription.topic_partitions
+                if topic_partition in found
+            }
         return Partitions(found, tuple(missing))
 
     def wanted(self) -> dict[TopicPartition, str | None]:
@@ -107,12 +117,12 @@ class LogView:
             raise self.not_there(missing)
         return described[topic][0]
 
-    def earliest(self, places: Iterable[TopicPartition]) -> Offsets:
-        return self._list(places, Admin.EARLIEST)
+    def earliest(self, topic_partitions: Iterable[TopicPartition]) -> Offsets:
+        return self._list(topic_partitions, Admin.EARLIEST)
 
-    def latest(self, places: Iterable[TopicPartition]) -> Offsets:
+    def latest(self, topic_partitions: Iterable[TopicPartition]) -> Offsets:
         """With read_committed only as far as transactions are decided."""
-        wanted = list(places)
+        wanted = list(topic_partitions)
         if not self._options.reads_committed or not wanted:
             return self._list(wanted, Admin.LATEST)
         if self._consumer is None:
@@ -120,58 +130,64 @@ class LogView:
         consumer = self._consumer
         return self._ask(lambda: consumer.end_offsets(wanted, timeout_ms=self._timeout_ms))
 
-    def resolve_start(self, places: Iterable[TopicPartition]) -> Offsets:
+    def resolve_start(self, topic_partitions: Iterable[TopicPartition]) -> Offsets:
         """Where the options say that reading begins."""
-        wanted = list(places)
+        wanted = list(topic_partitions)
         bound = self._options.starting
         if bound.kind not in (BoundKind.TIMESTAMP, BoundKind.TIMESTAMPS):
             return self._resolve(bound, wanted, "startingOffsets")
         times = _times(bound, wanted, "startingOffsetsByTimestamp")
         found = self._at_times(times)
-        without = [place for place in wanted if place not in found]
+        without = [topic_partition for topic_partition in wanted if topic_partition not in found]
         if without and not self._options.begins_at_end_without_match:
-            listed = ", ".join(f"{place} (from {times[place]} ms on)" for place in without)
+            listed = ", ".join(
+                f"{topic_partition} (from {times[topic_partition]} ms on)" for topic_partition in without
+            )
             raise LookupError(
                 f"no record at or after the starting time in {listed}; "
                 "set startingOffsetsByTimestampStrategy to latest to begin at the end there"
             )
         return found | self.latest(without)
 
-    def resolve_end(self, places: Iterable[TopicPartition]) -> Offsets:
+    def resolve_end(self, topic_partitions: Iterable[TopicPartition]) -> Offsets:
         """Where the options say that a batch query ends."""
-        wanted = list(places)
+        wanted = list(topic_partitions)
         bound = self._options.ending
         if bound.kind not in (BoundKind.TIMESTAMP, BoundKind.TIMESTAMPS):
             return self._resolve(bound, wanted, "endingOffsets")
         found = self._at_times(_times(bound, wanted, "endingOffsetsByTimestamp"))
-        return found | self.latest(place for place in wanted if place not in found)
+        return found | self.latest(topic_partition for topic_partition in wanted if topic_partition not in found)
 
-    def _resolve(self, bound: Bound, places: list[TopicPartition], option: str) -> Offsets:
+    def _resolve(self, bound: Bound, topic_partitions: list[TopicPartition], option: str) -> Offsets:
         if bound.kind is BoundKind.EARLIEST:
-            return self.earliest(places)
+            return self.earliest(topic_partitions)
         if bound.kind is BoundKind.LATEST:
-            return self.latest(places)
+            return self.latest(topic_partitions)
         given = bound.by_place or {}
-        _check_places(given, places, option)
+        _check_places(given, topic_partitions, option)
         found = dict(given)
-        found |= self.earliest(place for place, offset in given.items() if offset == EARLIEST_OFFSET)
-        found |= self.latest(place for place, offset in given.items() if offset == LATEST_OFFSET)
+        found |= self.earliest(
+            topic_partition for topic_partition, offset in given.items() if offset == EARLIEST_OFFSET
+        )
+        found |= self.latest(topic_partition for topic_partition, offset in given.items() if offset == LATEST_OFFSET)
         return found
 
     def _at_times(self, times: Mapping[TopicPartition, int]) -> Offsets:
         """The first offset at or after each time; partitions without one are left out."""
         found: Offsets = {}
         for time_ms in sorted(set(times.values())):
-            listed = self._list((place for place in times if times[place] == time_ms), time_ms)
-            found |= {place: offset for place, offset in listed.items() if offset != _NO_OFFSET}
+            listed = self._list(
+                (topic_partition for topic_partition in times if times[topic_partition] == time_ms), time_ms
+            )
+            found |= {topic_partition: offset for topic_partition, offset in listed.items() if offset != _NO_OFFSET}
         return found
 
-    def _list(self, places: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
-        wanted = list(places)
+    def _list(self, topic_partitions: Iterable[TopicPartition], timestamp_ms: int) -> Offsets:
+        wanted = list(topic_partitions)
         if not wanted:
             return {}
         listed = self._ask(lambda: self._admin.list_offsets(wanted, timestamp_ms))
-        return {place: found.offset for place, found in listed.items()}
+        return {topic_partition: found.offset for topic_partition, found in listed.items()}
 
     def _describe(self, names: list[str]) -> tuple[dict[str, tuple[str | None, int]], list[str]]:
         """Id and number of partitions of each topic, and the names that there is no topic of."""
@@ -198,18 +214,18 @@ class LogView:
             ) from error
 
 
-def _times(bound: Bound, places: list[TopicPartition], option: str) -> Mapping[TopicPartition, int]:
+def _times(bound: Bound, topic_partitions: list[TopicPartition], option: str) -> Mapping[TopicPartition, int]:
     if bound.timestamp_ms is not None:
-        return dict.fromkeys(places, bound.timestamp_ms)
+        return dict.fromkeys(topic_partitions, bound.timestamp_ms)
     given = bound.by_place or {}
-    _check_places(given, places, option)
+    _check_places(given, topic_partitions, option)
     return given
 
 
-def _check_places(given: Mapping[TopicPartition, int], places: list[TopicPartition], option: str) -> None:
+def _check_places(given: Mapping[TopicPartition, int], topic_partitions: list[TopicPartition], option: str) -> None:
     """Offsets for all partitions or for none: a forgotten one would begin anywhere."""
-    left_out = sorted(set(places) - given.keys())
-    unknown = sorted(given.keys() - set(places))
+    left_out = sorted(set(topic_partitions) - given.keys())
+    unknown = sorted(given.keys() - set(topic_partitions))
     if left_out or unknown:
         parts = [f"has none for {', '.join(map(str, left_out))}"] if left_out else []
         parts += [f"names {', '.join(map(str, unknown))}, which isn't read"] if unknown else []

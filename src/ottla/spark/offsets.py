@@ -70,7 +70,7 @@ def parse_numbers(text: str) -> Offsets:
     return found
 
 
-def parse_places(text: str) -> tuple[TopicPartition, ...]:
+def parse_topic_partitions(text: str) -> tuple[TopicPartition, ...]:
     """Partitions by topic as a user wrote them: `{"topic": [0, 1]}`."""
     parsed = _parse_object(text, '{"topic": [0, 1]}')
     found = []

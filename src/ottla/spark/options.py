@@ -18,7 +18,7 @@ from ottla.spark.offsets import (
     Bound,
     BoundKind,
     parse_numbers,
-    parse_places,
+    parse_topic_partitions,
 )
 
 _SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
@@ -89,13 +89,13 @@ class Subscription(NamedTuple):
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    places: tuple[TopicPartition, ...] = ()
+    topic_partitions: tuple[TopicPartition, ...] = ()
 
     def __str__(self) -> str:
         if self.pattern is not None:
             return f"subscribePattern {self.pattern}"
-        if self.places:
-            return "assign " + ", ".join(map(str, self.places))
+        if self.topic_partitions:
+            return "assign " + ", ".join(map(str, self.topic_partitions))
         return "subscribe " + ", ".join(self.topics)
 
 
@@ -287,7 +287,7 @@ def _subscription(options: _Options) -> Subscription:
     text = options.text(name) or ""
     if name == "assign":
         try:
-            return Subscription(places=parse_places(text))
+            return Subscription(topic_partitions=parse_topic_partitions(text))
         except ValueError as error:
             options.refuse(name, str(error))
     elif name == "subscribe":
@@ -338,7 +338,7 @@ def _by_time(options: _Options, for_all: str, for_each: str) -> Bound | None:
     times = {}
     try:
         times = parse_numbers(text)
-        negative = [str(place) for place, time_ms in times.items() if time_ms < 0]
+        negative = [str(topic_partition) for topic_partition, time_ms in times.items() if time_ms < 0]
         if negative:
             raise ValueError(f"a time below 0 for {', '.join(negative)}")
     except ValueError as error:
@@ -357,7 +357,7 @@ def _by_offsets(options: _Options, name: str, default: BoundKind) -> Bound:
         if not text.startswith("{"):
             raise ValueError('expected earliest, latest, or offsets: {"topic": {"0": 23, "1": -2}}')
         offsets = parse_numbers(text)
-        wrong = [str(place) for place, offset in offsets.items() if offset < EARLIEST_OFFSET]
+        wrong = [str(topic_partition) for topic_partition, offset in offsets.items() if offset < EARLIEST_OFFSET]
         if wrong:
             raise ValueError(f"an offset below -2 (earliest) for {', '.join(wrong)}")
     except ValueError as error:

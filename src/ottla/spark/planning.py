@@ -22,7 +22,7 @@ class LogSlice(NamedTuple):
     topic_id: str | None = None  # as it was when the slice was planned, to find out a topic that was made anew
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -33,7 +33,7 @@ class LogSlice(NamedTuple):
 class Gone(NamedTuple):
     """A partition whose records of the batch are gone, in whole or in part, and why that is known."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     reason: str
 
 
@@ -43,21 +43,21 @@ def limit_offsets(start: Mapping[TopicPartition, Offset], end: Mapping[TopicPart
     Every partition with something to read moves by one at least: a large neighbour must not keep it waiting, even if
     there are more partitions than `most`.
     """
-    counts = {place: offset - start.get(place, 0) for place, offset in end.items()}
+    counts = {topic_partition: offset - start.get(topic_partition, 0) for topic_partition, offset in end.items()}
     total = sum(count for count in counts.values() if count > 0)
     if total <= most:
         return dict(end)
     limited = dict(end)
-    for place, count in counts.items():
+    for topic_partition, count in counts.items():
         if count > 0:
             share = count * most // total
-            limited[place] = end[place] - count + min(count, max(share, 1))
+            limited[topic_partition] = end[topic_partition] - count + min(count, max(share, 1))
     return limited
 
 
 def count_offsets(start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]) -> int:
     """How many offsets are new; partitions that begin anew elsewhere don't count against the others."""
-    return sum(max(offset - start.get(place, 0), 0) for place, offset in end.items())
+    return sum(max(offset - start.get(topic_partition, 0), 0) for topic_partition, offset in end.items())
 
 
 def is_due(*, available: int, least: int | None, waited_ms: int, longest_wait_ms: int) -> bool:
@@ -97,7 +97,7 @@ def pack_slices(slices: Sequence[LogSlice], *, at_most: int | None = None) -> li
         return [(each,) for each in slices]
     packs: list[list[LogSlice]] = [[] for _ in range(at_most)]
     loads = [(0, number) for number in range(at_most)]
-    for each in sorted(slices, key=lambda each: (-each.offset_count, each.place, each.start)):
+    for each in sorted(slices, key=lambda each: (-each.offset_count, each.topic_partition, each.start)):
         load, number = heapq.heappop(loads)
         packs[number].append(each)
         heapq.heappush(loads, (load + each.offset_count, number))

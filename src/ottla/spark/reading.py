@@ -66,19 +66,19 @@ def _settings(options: ReadOptions) -> dict[str, str]:
 
 
 def _read(consumer: Consumer, options: ReadOptions, piece: LogSlice) -> Iterator[Any]:
-    place = piece.place
+    topic_partition = piece.topic_partition
     position = piece.start
-    consumer.assign([place])
-    consumer.seek(place, position, until=piece.end)
+    consumer.assign([topic_partition])
+    consumer.seek(topic_partition, position, until=piece.end)
     watch = _Watch(options, piece)
     while position < piece.end:
         try:
             fetched = consumer.poll_fetched(_POLL_MS)
-            reached = consumer.position(place)
+            reached = consumer.position(topic_partition)
         except OffsetOutOfRange:
             fetched = None
             reached = _skip_lost(consumer, options, piece, position)
-            consumer.seek(place, reached, until=piece.end)
+            consumer.seek(topic_partition, reached, until=piece.end)
         if reached == position:
             if not watch.is_worth_waiting(position):
                 return
@@ -96,7 +96,7 @@ def _decoded(fetched: WantedBatches, consumer: Consumer, options: ReadOptions, *
     starts = fetched.starts
     count = bisect_left(starts, end, key=lambda start: _BASE_OFFSET.unpack_from(fetched.data, start)[0])
     data = fetched.data if count == len(starts) else memoryview(fetched.data)[: starts[count]]
-    topic, partition = fetched.place
+    topic, partition = fetched.topic_partition
     decoder = ColumnDecoder(with_headers=options.includes_headers)
     try:
         decoder.add_all(
@@ -109,21 +109,23 @@ def _decoded(fetched: WantedBatches, consumer: Consumer, options: ReadOptions, *
             check_crc=consumer.config.get_bool("check.crcs"),
         )
     except CorruptBatch as damage:
-        raise UnreadableRecords(f"{fetched.place}: from offset {fetched.from_offset} on: {damage}") from damage
+        raise UnreadableRecords(
+            f"{fetched.topic_partition}: from offset {fetched.from_offset} on: {damage}"
+        ) from damage
     return decoder.finish() if decoder.count else None
 
 
 def _skip_lost(consumer: Consumer, options: ReadOptions, piece: LogSlice, position: Offset) -> Offset:
     """Where to go on after a position that the log doesn't have; the end of the slice where nothing is left."""
-    place = piece.place
-    earliest = consumer.beginning_offsets([place], _STATS_TIMEOUT_MS)[place]
+    topic_partition = piece.topic_partition
+    earliest = consumer.beginning_offsets([topic_partition], _STATS_TIMEOUT_MS)[topic_partition]
     if position < earliest:
         reached = min(earliest, piece.end)
-        what = f"{place}: offsets {position} to {reached - 1} are gone, the log begins at {earliest}"
+        what = f"{topic_partition}: offsets {position} to {reached - 1} are gone, the log begins at {earliest}"
     else:
-        latest = consumer.end_offsets([place], _STATS_TIMEOUT_MS)[place]
+        latest = consumer.end_offsets([topic_partition], _STATS_TIMEOUT_MS)[topic_partition]
         reached = piece.end
-        what = f"{place}: offsets {position} to {reached - 1} are gone, the log ends at {latest}"
+        what = f"{topic_partition}: offsets {position} to {reached - 1} are gone, the log ends at {latest}"
     report_loss(what, fails=options.fails_on_data_loss)
     return reached
 
@@ -154,7 +156,7 @@ class _Watch:
 
     def _is_same_topic(self, position: Offset) -> bool:
         piece = self._piece
-        lost = f"{piece.place}: offsets {position} to {piece.end - 1} are gone"
+        lost = f"{piece.topic_partition}: offsets {position} to {piece.end - 1} are gone"
         try:
             with LogView(_quick(self._options)) as view:
                 topic_id = view.topic_id(piece.topic)
@@ -172,13 +174,13 @@ class _Watch:
         piece, options = self._piece, self._options
         try:
             with LogView(_quick(options)) as view:
-                end = view.latest([piece.place])[piece.place]
+                end = view.latest([piece.topic_partition])[piece.topic_partition]
         except (ClusterNotReached, ClientError) as error:
-            return f"{piece.place}: nothing at offset {position} for {waited_ms} ms: {error}"
+            return f"{piece.topic_partition}: nothing at offset {position} for {waited_ms} ms: {error}"
         why = "a transaction is open there" if options.reads_committed and end < piece.end else "its broker gives none"
         return (
-            f"{piece.place}: nothing at offset {position} for {waited_ms} ms (kafkaConsumer.pollTimeoutMs), though "
-            f"{piece.end - position} offsets are to be read and the log goes to {end}; {why}"
+            f"{piece.topic_partition}: nothing at offset {position} for {waited_ms} ms (kafkaConsumer.pollTimeoutMs), "
+            f"though {piece.end - position} offsets are to be read and the log goes to {end}; {why}"
         )
 
 

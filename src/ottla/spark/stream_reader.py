@@ -80,7 +80,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = latest
         if self._target is not None:
             # Not beyond what was there, but never back behind what was read.
-            end = {place: _up_to(self._target.get(place, 0), begin[place], offset) for place, offset in end.items()}
+            end = {
+                topic_partition: _up_to(self._target.get(topic_partition, 0), begin[topic_partition], offset)
+                for topic_partition, offset in end.items()
+            }
         if not isinstance(limit, ReadAllAvailable):
             end = self._limited(begun, begin, end)
         return to_json(end)
@@ -145,7 +148,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         view = self._open()
         found = view.partitions()
         gone = sorted(begun.keys() - found.topic_ids.keys())
-        unheard_of = [name for name in found.missing if not any(name in (place.topic, str(place)) for place in gone)]
+        unheard_of = [
+            name
+            for name in found.missing
+            if not any(name in (topic_partition.topic, str(topic_partition)) for topic_partition in gone)
+        ]
         if unheard_of and begun.keys() - set(gone):
             raise view.not_there(unheard_of)
         if gone:
@@ -153,22 +160,25 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._find_made_anew(found.topic_ids)
         latest = view.latest(found.topic_ids)
         self._known_latest = latest
-        added = [place for place in latest if place not in begun]
-        begin = {place: begun[place] for place in latest if place in begun} | view.earliest(added)
-        for place, offset in latest.items():
-            if offset < begin[place]:
+        added = [topic_partition for topic_partition in latest if topic_partition not in begun]
+        begin = {
+            topic_partition: begun[topic_partition] for topic_partition in latest if topic_partition in begun
+        } | view.earliest(added)
+        for topic_partition, offset in latest.items():
+            if offset < begin[topic_partition]:
                 self._lose(
-                    f"{place}: the query had read up to offset {begin[place]}, and the log ends at {offset}: "
-                    "the topic was made anew, or its broker lost records"
+                    f"{topic_partition}: the query had read up to offset {begin[topic_partition]}, and the log ends at "
+                    f"{offset}: the topic was made anew, or its broker lost records"
                 )
         return begin, latest
 
     def _find_made_anew(self, topic_ids: Mapping[TopicPartition, str | None]) -> None:
-        for place, topic_id in topic_ids.items():
-            known = self._topic_ids.get(place)
+        for topic_partition, topic_id in topic_ids.items():
+            known = self._topic_ids.get(topic_partition)
             if known is not None and topic_id != known:
                 self._lose(
-                    f"{place}: the topic was deleted and made anew while the query ran ({known}, now {topic_id})"
+                    f"{topic_partition}: the topic was deleted and made anew while the query ran "
+                    f"({known}, now {topic_id})"
                 )
         self._topic_ids = dict(topic_ids)
 
@@ -191,30 +201,42 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _slices(self, begun: Offsets, ended: Offsets) -> list[LogSlice]:
         view = self._open()
         present = view.partitions().topic_ids
-        firsts = view.earliest(place for place in ended if place in present)
-        for place in sorted(begun.keys() - ended.keys()):
-            self._lose(f"{place}: the query had read up to offset {begun[place]}, and the partition is gone")
+        firsts = view.earliest(topic_partition for topic_partition in ended if topic_partition in present)
+        for topic_partition in sorted(begun.keys() - ended.keys()):
+            self._lose(
+                f"{topic_partition}: the query had read up to offset {begun[topic_partition]}, "
+                "and the partition is gone"
+            )
         slices = []
-        for place, end in ended.items():
-            first = firsts.get(place)
+        for topic_partition, end in ended.items():
+            first = firsts.get(topic_partition)
             if first is None:
-                if begun.get(place, 0) < end:
-                    self._lose(f"{place}: offsets {begun.get(place, 0)} to {end - 1} are gone, as is the partition")
+                if begun.get(topic_partition, 0) < end:
+                    self._lose(
+                        f"{topic_partition}: offsets {begun.get(topic_partition, 0)} to {end - 1} are gone, "
+                        "as is the partition"
+                    )
                 continue
-            start = begun.get(place)
-            slices.append(LogSlice(*place, self._start_of(place, start, end, first), end, present[place]))
+            start = begun.get(topic_partition)
+            slices.append(
+                LogSlice(
+                    *topic_partition, self._start_of(topic_partition, start, end, first), end, present[topic_partition]
+                )
+            )
         return slices
 
-    def _start_of(self, place: TopicPartition, start: Offset | None, end: Offset, first: Offset) -> Offset:
+    def _start_of(self, topic_partition: TopicPartition, start: Offset | None, end: Offset, first: Offset) -> Offset:
         if start is None:
             if first > 0 and end > 0:
-                self._lose(f"{place}: a new partition begins at offset {first}, what came before is gone")
+                self._lose(f"{topic_partition}: a new partition begins at offset {first}, what came before is gone")
             return first
         if start > end:
-            self._lose(f"{place}: the query had read up to offset {start}, and the log ended at {end}")
+            self._lose(f"{topic_partition}: the query had read up to offset {start}, and the log ended at {end}")
             return first
         if start < first and start < end:
-            self._lose(f"{place}: offsets {start} to {min(first, end) - 1} are gone, the log begins at {first}")
+            self._lose(
+                f"{topic_partition}: offsets {start} to {min(first, end) - 1} are gone, the log begins at {first}"
+            )
             return first
         return start
 

@@ -4,6 +4,8 @@ Spark puts its own package before all others as a zip, in which nothing is compi
 anew, three times the work of starting one. A worker has ten seconds to start, which a busy machine needs then.
 """
 
+import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Final
@@ -20,13 +22,13 @@ for each in $PYTHONPATH; do
     esac
 done
 export PYTHONPATH="$kept"
-exec "{python}" "$@"
+exec {python} "$@"
 """
 
 
-def make_worker_python(folder: Path) -> Path:
+def make_worker_python(folder: Path, python: str = sys.executable) -> Path:
     """The script, in this folder. For workers of this machine, where the same package is installed."""
     script = folder / "python"
-    script.write_text(_SCRIPT.format(python=sys.executable), encoding="utf-8")
+    script.write_bytes(os.fsencode(_SCRIPT.format(python=shlex.quote(python))))
     script.chmod(0o755)
     return script

@@ -20,6 +20,7 @@ from ottla.records.validate import ProduceFault, check_produced
 from ottla.records.walk import check_records
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_config import LogConfig
+from ottla.storage.log_flush import FlushJob
 from ottla.storage.log_results import (
     CORRUPT,
     NOTHING,
@@ -51,6 +52,7 @@ class AppendLog:
     """The state of one partition's log, and what happens on the way of a produce and of a fetch."""
 
     __slots__ = (
+        "_flush_job",
         "_generation",
         "_has_changed",
         "_limits",
@@ -95,6 +97,7 @@ class AppendLog:
         self._open_files = open_files
         self._segments = segments
         self._has_changed = has_changed  # since it was made durable as a whole
+        self._flush_job: FlushJob | None = None  # begun, and neither finished nor failed
         self._generation = 0  # counts truncations: a flush that began before one says nothing about the log after it
         self.set_config(segments.config)
 
@@ -136,7 +139,8 @@ class AppendLog:
         """Append one batch at the end of the log; `records` must be writable, offset and epoch are put into it.
 
         `is_from_client=False` is for batches that the broker itself built. The records are walked through where the
-        log's config says so, and on a compacted topic, unless the caller did that already, on a thread.
+        log's config says so, on a compacted topic, and where the header can't be right about their times, unless the
+        caller did that already, on a thread.
         """
         config = self.config
         if is_from_client:
@@ -153,7 +157,8 @@ class AppendLog:
                 f"{self.name}: batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}",
                 log_start_offset=self.log_start_offset,
             )
-        if is_from_client and not is_checked_deeply and (config.walks_records or config.compact):
+        must_walk = config.walks_records or config.compact or header.max_timestamp_ms < header.base_timestamp_ms
+        if must_walk and is_from_client and not is_checked_deeply:
             walked = check_records(records, header, self._limits, requires_keys=config.compact, now_ms=now_ms)
             if type(walked) is ProduceFault:
                 return self._refused(walked)

@@ -19,7 +19,7 @@ from ottla.storage.checkpoints import (
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_dirs import LogDirContents, take_clean_shutdown_marker
-from ottla.storage.log_loading import load_log
+from ottla.storage.log_loading import NotAPartition, load_log
 from ottla.storage.open_files import OpenFiles
 
 _Item = TypeVar("_Item")
@@ -27,6 +27,8 @@ _Result = TypeVar("_Result")
 
 # `map`, or the `map` of a thread pool.
 RunAll: TypeAlias = Callable[[Callable[[_Item], _Result], Iterable[_Item]], Iterable[_Result]]
+
+LoadResult: TypeAlias = Log | StorageError | NotAPartition
 
 
 class LoadTask(NamedTuple):
@@ -53,6 +55,7 @@ def plan_log_dir(disk: Disk, directory: str, contents: LogDirContents) -> DirPla
     The clean-shutdown marker is taken: from here on a crash means recovery.
     """
     notes = [f"{path}: not the folder of a partition, left alone" for path in contents.malformed]
+    notes += [f"{path}: set aside at an earlier start; remove it when nobody needs it" for path in contents.strays]
     for path in contents.to_be_deleted:
         disk.remove_tree(path)
     was_clean = take_clean_shutdown_marker(disk, directory)
@@ -88,10 +91,10 @@ class Loader(NamedTuple):
     now_ms: TimestampMs
     on_log_loaded: Callable[[], None]
 
-    def load_lane(self, lane: tuple[OpenFiles, Sequence[LoadTask]]) -> list[Log | StorageError]:
+    def load_lane(self, lane: tuple[OpenFiles, Sequence[LoadTask]]) -> list[LoadResult]:
         """The logs of one lane, in the order of their tasks; a failing disk is the result of its task."""
         open_files, tasks = lane
-        loaded: list[Log | StorageError] = []
+        loaded: list[LoadResult] = []
         for task in tasks:
             try:
                 loaded.append(
@@ -104,9 +107,10 @@ class Loader(NamedTuple):
                         was_clean=task.was_clean,
                         now_ms=self.now_ms,
                         producer_expiration_ms=self.producer_expiration_ms,
+                        is_found=True,
                     )
                 )
-            except StorageError as error:
+            except (StorageError, NotAPartition) as error:
                 loaded.append(error)
             self.on_log_loaded()
         return loaded

@@ -33,9 +33,9 @@ from ottla.storage.checkpoints import (
     parse_number,
     read_entries,
 )
-from ottla.storage.leader_epochs import LEADER_EPOCH_FILE
 from ottla.storage.producer_snapshot import CorruptSnapshot, decode_snapshot
 from ottla.storage.segment_files import (
+    LEADER_EPOCH_FILE,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,

@@ -29,7 +29,9 @@ class Flusher:
         "_clock",
         "_concurrent_max",
         "_failed",
+        "_forgotten",
         "_is_scheduled",
+        "_is_stopped",
         "_on_failed",
         "_on_flushed",
         "_running",
@@ -55,7 +57,9 @@ class Flusher:
         self._waiting: dict[Log, None] = {}  # in the order they came
         self._running: set[Log] = set()
         self._failed: set[Log] = set()
+        self._forgotten: dict[Log, Callable[[], None]] = {}  # who waits for the end of its last fsync
         self._is_scheduled = False
+        self._is_stopped = False
 
     @property
     def is_idle(self) -> bool:
@@ -85,16 +89,29 @@ class Flusher:
             ):
                 self.request(log)
 
-    def forget(self, log: Log) -> None:
-        """The log is deleted, or its directory is offline: nothing of it is flushed any more."""
+    def forget(self, log: Log, on_forgotten: Callable[[], None]) -> None:
+        """The log is deleted: nothing of it is flushed any more. Calls back when an fsync that runs has ended.
+
+        It writes by the name of the folder: in one that is made anew before, it would leave the old leader epochs.
+        """
         self._waiting.pop(log, None)
         self._failed.discard(log)
+        if log in self._running:
+            self._forgotten[log] = on_forgotten
+        else:
+            on_forgotten()
+
+    def stop(self) -> None:
+        """No fsync begins any more: the logs are about to be closed on another thread, which fsyncs each itself."""
+        self._is_stopped = True
 
     def _start_scheduled(self) -> None:
         self._is_scheduled = False
         self._start_waiting()
 
     def _start_waiting(self) -> None:
+        if self._is_stopped:
+            return
         running = self._running
         for log in list(self._waiting):
             if len(running) >= self._concurrent_max:
@@ -120,17 +137,21 @@ class Flusher:
 
     def _finish(self, log: Log, job: FlushJob, error: BaseException | None) -> None:
         self._running.discard(log)
-        if error is None:
+        if error is not None and not isinstance(error, StorageError):
+            raise error
+        on_forgotten = self._forgotten.pop(log, None)
+        if on_forgotten is not None:
+            self._start_waiting()
+            on_forgotten()
+        elif error is None:
             log.finish_flush(job, now_ms=self._clock())
             # What was appended meanwhile begins its fsync before anybody is told of this one: the disk never idles.
             self._start_waiting()
             self._on_flushed(log)
-        elif isinstance(error, StorageError):
+        else:
             log.fail_flush(job)
             self._fail(log, error)
             self._start_waiting()
-        else:
-            raise error
 
     def _fail(self, log: Log, error: StorageError) -> None:
         self._failed.add(log)

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from ottla.core.disk import Disk
 from ottla.core.types import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from ottla.storage.checkpoints import MalformedCheckpoint, encode_entries, parse_number, read_entries
-
-LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
+from ottla.storage.segment_files import LEADER_EPOCH_FILE
 
 UNDEFINED_EPOCH_OFFSET: Offset = -1
 

@@ -59,17 +59,20 @@ class Log(AppendLog):
         )
         leader_epochs.is_dirty = False
         segments.names_changed = False
+        self._flush_job = job
         return job
 
     def finish_flush(self, job: FlushJob, *, now_ms: TimestampMs) -> None:
         """The job has run: what it covered is durable."""
+        self._flush_job = None
         self.last_flush_ms = now_ms
         if job.generation == self._generation:
             self._segments.note_synced(job.rolled)
             self.recovery_point = max(self.recovery_point, job.offset)
 
     def fail_flush(self, job: FlushJob) -> None:
-        """The job has failed: nothing became durable, and a later flush begins where it began."""
+        """The job has failed, or never ran: nothing became durable, and a later flush begins where it began."""
+        self._flush_job = None
         if job.has_names:
             self._segments.names_changed = True
         if job.has_leader_epochs:
@@ -173,6 +176,7 @@ class Log(AppendLog):
         segments = self._segments
         if not self._has_changed and not self.unflushed_messages:
             return
+        self._settle_flush(now_ms)
         try:
             segments.active.finish_indexes()
             self.producer_state.take_final_snapshot(self.log_end_offset)
@@ -187,3 +191,15 @@ class Log(AppendLog):
         for segment in segments.segments:
             segment.stop_appending()
         self._has_changed = False
+
+    def _settle_flush(self, now_ms: TimestampMs) -> None:
+        """A flush that was begun while the broker stopped: nobody told the log what became of it."""
+        job = self._flush_job
+        if job is None:
+            return
+        if job.error is not None:
+            raise job.error  # a second fsync would succeed and save nothing
+        if job.has_run:
+            self.finish_flush(job, now_ms=now_ms)
+        else:
+            self.fail_flush(job)

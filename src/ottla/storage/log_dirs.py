@@ -14,10 +14,12 @@ from ottla.core.types import TopicPartition
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
 
 _CLEAN_SHUTDOWN_CONTENTS = b'{"version":0,"brokerEpoch":-1}'
 _PARTITION_NAME = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _TO_BE_DELETED_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]+" + DELETE_SUFFIX)
+_STRAY_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]+" + STRAY_SUFFIX)
 
 
 class LogDirLocked(Exception):
@@ -48,17 +50,28 @@ class LogDirLock:
             self._fd = -1
 
 
+def make_durably(disk: Disk, directory: str) -> None:
+    """Make a directory, and those above it that are missing."""
+    if disk.exists(directory):
+        return
+    parent = os.path.dirname(directory) or "."
+    make_durably(disk, parent)
+    disk.make_dirs(directory)
+    disk.fsync_dir(parent)
+
+
 class LogDirContents(NamedTuple):
     """The folders of a log directory."""
 
     partitions: list[tuple[TopicPartition, str]]  # with the folder's path
     to_be_deleted: list[str]  # paths of folders whose deletion was begun
+    strays: list[str]  # paths of folders that were set aside
     malformed: list[str]  # paths of folders that are none of ours
 
 
 def scan_log_dir(disk: Disk, directory: str) -> LogDirContents:
     """Sort a directory's folders by what their names say."""
-    contents = LogDirContents([], [], [])
+    contents = LogDirContents([], [], [], [])
     for entry in disk.list(directory):
         if not entry.is_dir:
             continue
@@ -66,6 +79,8 @@ def scan_log_dir(disk: Disk, directory: str) -> LogDirContents:
         topic_partition = parse_partition_name(entry.name)
         if _TO_BE_DELETED_NAME.fullmatch(entry.name):
             contents.to_be_deleted.append(path)
+        elif _STRAY_NAME.fullmatch(entry.name):
+            contents.strays.append(path)
         elif topic_partition is not None:
             contents.partitions.append((topic_partition, path))
         else:
@@ -82,8 +97,18 @@ def parse_partition_name(name: str) -> TopicPartition | None:
 
 
 def name_for_deletion(topic_partition: TopicPartition, unique: str) -> str:
-    """The folder's name from the moment its partition is gone; cut to what a file system takes, as in Kafka."""
-    suffix = f"-{topic_partition.partition}.{unique}{DELETE_SUFFIX}"
+    """The folder's name from the moment its partition is gone."""
+    return _unique_name(topic_partition, unique, DELETE_SUFFIX)
+
+
+def name_for_stray(topic_partition: TopicPartition, unique: str) -> str:
+    """The name of a folder that belongs to no topic there is; it is never opened and never removed."""
+    return _unique_name(topic_partition, unique, STRAY_SUFFIX)
+
+
+def _unique_name(topic_partition: TopicPartition, unique: str, kind: str) -> str:
+    """Cut to what a file system takes, as in Kafka."""
+    suffix = f"-{topic_partition.partition}.{unique}{kind}"
     return topic_partition.topic[: 255 - len(suffix)] + suffix
 
 

@@ -13,7 +13,18 @@ from ottla.storage.segment import Segment
 class FlushJob:
     """Holds the open files it needs, so neither the cache of open files nor a deletion can take them away."""
 
-    __slots__ = ("_directory", "_disk", "_files", "_leader_epochs", "generation", "has_names", "offset", "rolled")
+    __slots__ = (
+        "_directory",
+        "_disk",
+        "_files",
+        "_leader_epochs",
+        "error",
+        "generation",
+        "has_names",
+        "has_run",
+        "offset",
+        "rolled",
+    )
 
     def __init__(
         self,
@@ -35,6 +46,9 @@ class FlushJob:
         self.rolled = rolled  # segments whose log and indexes are wholly durable after this
         self.generation = generation
         self.has_names = names_changed
+        # For a stop, which may come between the thread's work and the loop's hearing of it, or before either.
+        self.has_run = False
+        self.error: StorageError | None = None
 
     def run(self) -> None:
         """Blocks; for any thread. StorageError: nothing may be taken for durable, now or after a second try."""
@@ -46,7 +60,9 @@ class FlushJob:
             if self.has_names:
                 self._disk.fsync_dir(self._directory)
         except OSError as error:
-            raise StorageError(f"{error.filename or self._directory}: fsync failed: {error}") from error
+            self.error = StorageError(f"{error.filename or self._directory}: fsync failed: {error}")
+            raise self.error from error
+        self.has_run = True
 
     @property
     def has_leader_epochs(self) -> bool:

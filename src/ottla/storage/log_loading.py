@@ -11,7 +11,7 @@ from ottla.core.errors import StorageError
 from ottla.core.types import Offset, TimestampMs
 from ottla.records.errors import CorruptBatch
 from ottla.storage.checkpoints import MalformedCheckpoint
-from ottla.storage.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.leftovers import finish_leftovers, has_leftovers
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
@@ -22,12 +22,14 @@ from ottla.storage.producer_state import ProducerState
 from ottla.storage.recovery import recover_segments, remove_files
 from ottla.storage.segment import Segment
 from ottla.storage.segment_files import (
+    LEADER_EPOCH_FILE,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
+    is_partition_folder,
     parse_name,
     segment_path,
 )
@@ -36,6 +38,10 @@ from ottla.storage.sparse_index import IndexCorrupt
 from ottla.storage.time_index import TIME_ENTRY
 
 _ONE_DAY_MS = 24 * 3600 * 1000
+
+
+class NotAPartition(Exception):
+    """A folder that is named like a partition and holds no file of Kafka's: somebody else's."""
 
 
 def load_log(
@@ -49,13 +55,14 @@ def load_log(
     now_ms: TimestampMs,
     producer_expiration_ms: int = _ONE_DAY_MS,
     is_new: bool = False,
+    is_found: bool = False,
 ) -> Log:
     """The log in `directory`, which is made when it is missing; `log.recovery` says what had to be mended.
 
-    `is_new`: the folder was just made, and has no segment. May run on a thread, one log at a time. StorageError: the
-    disk fails.
+    `is_new`: the folder was just made, and has no segment. `is_found`: only its name says that it is a partition;
+    NotAPartition when nothing in it does. May run on a thread, one log at a time. StorageError: the disk fails.
     """
-    loading = _Loading(open_files, directory, config, now_ms=now_ms, is_new=is_new)
+    loading = _Loading(open_files, directory, config, now_ms=now_ms, is_new=is_new, is_found=is_found)
     try:
         return loading.run(
             recovery_point=recovery_point,
@@ -71,7 +78,14 @@ class _Loading:
     """One load, step by step; thrown away afterwards."""
 
     def __init__(
-        self, open_files: OpenFiles, directory: str, config: LogConfig, *, now_ms: TimestampMs, is_new: bool
+        self,
+        open_files: OpenFiles,
+        directory: str,
+        config: LogConfig,
+        *,
+        now_ms: TimestampMs,
+        is_new: bool,
+        is_found: bool,
     ) -> None:
         self.open_files = open_files
         self.disk = open_files.disk
@@ -79,6 +93,7 @@ class _Loading:
         self.config = config
         self.now_ms = now_ms
         self.is_new = is_new
+        self.is_found = is_found
         self.report = RecoveryReport()
         self.sizes: dict[Offset, dict[str, int]] = {}  # base offset -> suffix -> bytes
         self.snapshot_offsets: list[Offset] = []
@@ -102,7 +117,7 @@ class _Loading:
         if not was_clean:
             end_offset = self._recover(recovery_point, leader_epochs)
         if end_offset is None or end_offset < log_start_offset or not self.segments:
-            end_offset = self._start_afresh(log_start_offset)
+            end_offset = self._start_afresh(log_start_offset, old_end_offset=end_offset)
         leader_epochs.truncate_from_end(end_offset)
         leader_epochs.truncate_from_start(log_start_offset)
         producer_state = ProducerState(
@@ -154,6 +169,8 @@ class _Loading:
         except FileNotFoundError:
             self.disk.make_dirs(self.directory)
             return []
+        if self.is_found and not is_partition_folder(entries):
+            raise NotAPartition(f"{self.directory}: named like a partition, but holds no file of one; left alone")
         if has_leftovers(entries):
             removed, finished = finish_leftovers(self.disk, self.directory, entries)
             self.report = self.report._replace(leftovers_removed=removed, swaps_finished=finished)
@@ -279,14 +296,27 @@ class _Loading:
             first_fault=outcome.first_fault or self.report.first_fault,
         )
         active = segments[-1]
-        return _end_offset_of(active) if active.size_bytes else active.base_offset
+        end_offset = _end_offset_of(active) if active.size_bytes else active.base_offset
+        if outcome.bytes_cut or outcome.dropped:
+            loss = f"cut at offset {end_offset}, {outcome.bytes_cut} bytes are dropped"
+            if outcome.dropped:
+                loss += f", with {len(outcome.dropped)} segments from {outcome.dropped[0].base_offset} on"
+            self._note_loss(f"{loss}: {outcome.first_fault}")
+        return end_offset
 
-    def _start_afresh(self, offset: Offset) -> Offset:
+    def _note_loss(self, loss: str) -> None:
+        self.report = self.report._replace(losses=(*self.report.losses, loss))
+
+    def _start_afresh(self, offset: Offset, *, old_end_offset: Offset | None) -> Offset:
         """A new log, or one whose rest lies below its start: an empty segment at `offset`."""
         if self.segments:
             self.report = self.report._replace(
                 segments_dropped=self.report.segments_dropped + len(self.segments),
                 bytes_cut=self.report.bytes_cut + sum(segment.size_bytes for segment in self.segments),
+            )
+            self._note_loss(
+                f"log start moved from {self.segments[0].base_offset} to {offset}, {len(self.segments)} segments that"
+                f" end at {old_end_offset} are dropped: they lie below the log start that the checkpoint names"
             )
             remove_files(self.segments, self.open_files)
         self.unsynced.clear()

@@ -7,7 +7,6 @@ Owned by the event loop; what blocks goes to the background where one is given. 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import urandom
-from os.path import dirname
 from zlib import crc32
 
 from ottla.core.clock import Background
@@ -15,31 +14,35 @@ from ottla.core.disk import Disk, VolumeSpace
 from ottla.core.errors import StorageError
 from ottla.core.types import Offset, TimestampMs, TopicPartition
 from ottla.storage.checkpointed_logs import CheckpointedLogs
-from ottla.storage.checkpoints import RECOVERY_POINT_FILE, MalformedCheckpoint
+from ottla.storage.checkpoints import HIGH_WATERMARK_FILE, RECOVERY_POINT_FILE
 from ottla.storage.delayed_removal import DelayedRemoval, remove_now
-from ottla.storage.dir_loading import DirPlan, Loader, LoadTask, RunAll, plan_log_dir
+from ottla.storage.dir_loading import DirPlan, Loader, LoadResult, LoadTask, RunAll, plan_log_dir
+from ottla.storage.duplicate_logs import duplicated_partitions, read_claims, stale_claims
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_dirs import (
-    LogDirContents,
     LogDirLock,
+    make_durably,
     name_for_deletion,
+    name_for_stray,
     scan_log_dir,
     write_clean_shutdown_marker,
 )
-from ottla.storage.log_loading import load_log
-from ottla.storage.logs_by_dir import directory_of
-from ottla.storage.meta_properties import MetaProperties, claim_log_dir
+from ottla.storage.log_loading import NotAPartition, load_log
+from ottla.storage.logs_by_dir import directory_of, topic_partition_of
+from ottla.storage.meta_properties import MetaProperties, claim_log_dir, ignores_case
 from ottla.storage.name_syncs import NameSyncs, at_once
 from ottla.storage.open_files import OpenFiles
-from ottla.storage.partition_metadata import PARTITION_METADATA_FILE, read_topic_id, sync_topic_ids, write_topic_id
+from ottla.storage.partition_metadata import (
+    UnsyncedTopicIds,
+    read_topic_id_or_none,
+    sync_topic_ids,
+    write_topic_id,
+)
+from ottla.storage.segment_files import is_partition_folder
 
 _LANES = 4
 _ONE_DAY_MS = 24 * 3600 * 1000
-
-
-class DuplicateLog(Exception):
-    """Two folders claim to be the same partition; a person has to say which one is right."""
 
 
 class LogManager(CheckpointedLogs):
@@ -61,8 +64,9 @@ class LogManager(CheckpointedLogs):
         self._locks: list[LogDirLock] = []
         self._lanes = [OpenFiles(disk, files_max=open_files_max // _LANES) for _ in range(_LANES)]
         self._removal = DelayedRemoval()
-        self._unsynced_topic_ids: dict[str, list[str]] = {}  # by directory: folders with a new file
+        self._unsynced_topic_ids = UnsyncedTopicIds()
         self._name_syncs = NameSyncs(self._sync_names, call_soon=call_soon)
+        self._is_loaded = False
 
     def let_go_of_open_files(self) -> None:
         """The process has no descriptor left; may be called from any thread."""
@@ -75,38 +79,37 @@ class LogManager(CheckpointedLogs):
         """Lock every directory and make sure that it is ours; LogDirLocked and ForeignLogDir must end the start."""
         for directory in self.online_directories:
             try:
-                self._make_durably(directory)
+                make_durably(self._disk, directory)
                 if with_locks:
                     self._locks.append(LogDirLock(directory))
                 claim_log_dir(self._disk, directory, properties)
             except OSError as error:
                 self.fail_dir(directory, str(error))
 
-    def _make_durably(self, directory: str) -> None:
-        if self._disk.exists(directory):
-            return
-        parent = dirname(directory) or "."
-        self._make_durably(parent)
-        self._disk.make_dirs(directory)
-        self._disk.fsync_dir(parent)
+    def ignores_case(self) -> bool:
+        """Are `A` and `a` one folder in any of the directories? After `open`."""
+        return any(found for _, found in self._over_directories(lambda directory: ignores_case(self._disk, directory)))
 
     def load(
         self,
         now_ms: TimestampMs,
         *,
         config_of: Callable[[str], LogConfig],
-        run_all: RunAll[tuple[OpenFiles, Sequence[LoadTask]], list[Log | StorageError]] = map,
+        topic_ids: Mapping[str, bytes] | None = None,
+        run_all: RunAll[tuple[OpenFiles, Sequence[LoadTask]], list[LoadResult]] = map,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> list[str]:
-        """Load every log; returns what was noteworthy, as lines for people.
+        """Load every log; returns what was noteworthy, as lines for people. DuplicateLog: nothing was touched.
 
+        `topic_ids` are those of all topics by name: they tell which of two folders of a partition is out of date.
         `run_all` is the `map` of a thread pool where recovery shall use several; `on_progress(done, total)` is called
         on its threads. Clean logs need none: loading them is short work in the interpreter, which threads only delay.
         """
-        plans = self._plan_all()
+        notes: list[str] = []
+        plans = self._plan_all(topic_ids, notes)
         if all(plan.was_clean for plan in plans):
             run_all = map
-        notes = [note for plan in plans for note in plan.notes]
+        notes += [note for plan in plans for note in plan.notes]
         tasks = [task for plan in plans for task in plan.tasks]
         done = 0
 
@@ -125,24 +128,31 @@ class LogManager(CheckpointedLogs):
         ):
             for task, result in zip(lane_tasks, results, strict=True):
                 directory = task.path.rpartition("/")[0]
+                if isinstance(result, NotAPartition):
+                    notes.append(str(result))
+                    continue
                 self._online[directory][task.topic_partition] = None
                 if isinstance(result, StorageError):
                     failures.setdefault(directory, str(result))
                     continue
                 self._logs[task.topic_partition] = result
-                if result.recovery.first_fault is not None:
-                    notes.append(
-                        f"{result.name}: {result.recovery.bytes_cut} bytes cut in recovery;"
-                        f" {result.recovery.first_fault}"
-                    )
+                notes += result.recovery.notes(result.name)
         for directory, reason in failures.items():
             self.fail_dir(directory, reason)
+        self._is_loaded = True
         return notes
 
-    def _plan_all(self) -> list[DirPlan]:
+    def _plan_all(self, topic_ids: Mapping[str, bytes] | None, notes: list[str]) -> list[DirPlan]:
         # All directories are looked at before anything changes: a start that is refused leaves its markers.
-        contents = dict(self._over_directories(lambda directory: scan_log_dir(self._disk, directory)))
-        _refuse_duplicates(contents.values())
+        disk = self._disk
+        contents = dict(self._over_directories(lambda directory: scan_log_dir(disk, directory)))
+        duplicated = duplicated_partitions(contents.values())
+        if duplicated:
+            claims = self._over_directories(lambda directory: read_claims(disk, contents[directory], duplicated))
+            for topic_partition, path, _ in stale_claims([claim for _, found in claims for claim in found], topic_ids):
+                contents[path.rpartition("/")[0]].partitions.remove((topic_partition, path))
+                stray = self._rename_folder(topic_partition, path, name_for_stray(topic_partition, urandom(16).hex()))
+                notes.append(f"{path}: belongs to an older topic of this name, set aside as {stray}")
         plans = self._over_directories(lambda directory: plan_log_dir(self._disk, directory, contents[directory]))
         return [plan for _, plan in plans]
 
@@ -173,23 +183,32 @@ class LogManager(CheckpointedLogs):
         return logs
 
     def make_names_durable(self, on_done: Callable[[], None]) -> None:
-        """Fsync the directories with new or renamed folders, in the background; one that fails goes offline."""
+        """Fsync the directories with new or renamed folders, in the background; one that fails goes offline.
+
+        Their checkpoints then say nothing any more of whoever had those names before.
+        """
         self._name_syncs.when_durable(on_done)
 
     def _sync_names(self, directory: str, on_done: Callable[[], None]) -> None:
         if directory in self._online:
-            self._run(directory, partial(self._disk.fsync_dir, directory), on_done)
+            after = partial(self._forget_offsets, directory, on_done)
+            self._run(directory, partial(self._disk.fsync_dir, directory), after)
         else:
             on_done()
 
     def _create_anywhere(
         self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: TimestampMs
     ) -> tuple[str, Log]:
-        while self._online:
-            directory = min(self._online, key=lambda path: len(self._online[path]))
+        in_the_way: list[str] = []
+        while directories := [each for each in self._online if f"{each}/{topic_partition}" not in in_the_way]:
+            directory = min(directories, key=lambda each: len(self._online[each]))
             path = f"{directory}/{topic_partition}"
             try:
-                is_new = not self._disk.exists(path)
+                entries = self._disk.list(path) if self._disk.exists(path) else []
+                if entries and not is_partition_folder(entries):
+                    in_the_way.append(path)  # somebody else's: nothing is written into it
+                    continue
+                is_new = not entries
                 self._disk.make_dirs(path)
                 self._write_topic_id(path, topic_id)
                 log = load_log(
@@ -208,22 +227,21 @@ class LogManager(CheckpointedLogs):
                 continue
             self._online[directory][topic_partition] = None
             self._logs[topic_partition] = log
+            self._note_forgotten(directory, topic_partition)
             return directory, log
+        if in_the_way:
+            raise StorageError(f"{', '.join(in_the_way)}: in the way, and no folder of a partition; move it away")
         raise StorageError(f"{topic_partition}: no log directory is online")
 
     def _write_topic_id(self, path: str, topic_id: bytes) -> None:
         write_topic_id(self._disk, path, topic_id)
-        self._unsynced_topic_ids.setdefault(path.rpartition("/")[0], []).append(path)
+        self._unsynced_topic_ids.add(path)
 
     def topic_id_of(self, topic_partition: TopicPartition) -> bytes | None:
         """What the partition's folder says; None when it says nothing that can be believed."""
         log = self._logs[topic_partition]
         try:
-            if not self._disk.exists(f"{log.directory}/{PARTITION_METADATA_FILE}"):
-                return None
-            return read_topic_id(self._disk, log.directory)
-        except MalformedCheckpoint:
-            return None
+            return read_topic_id_or_none(self._disk, log.directory)
         except OSError as error:
             self.fail_dir(directory_of(log), f"{log.name}: {error}")
             return None
@@ -264,24 +282,42 @@ class LogManager(CheckpointedLogs):
     def delete_logs(self, topic_partitions: Iterable[TopicPartition], now_ms: TimestampMs) -> None:
         """Partitions are gone at once; their folders keep names that say so until `file.delete.delay.ms` is over.
 
-        The new names are durable after `make_names_durable`.
+        They may be made anew after `make_names_durable`: before, a crash could give the new ones their offsets.
         """
         for topic_partition in topic_partitions:
-            log = self._logs.pop(topic_partition, None)
+            log = self._logs.get(topic_partition)
             self._offline_partitions.discard(topic_partition)
             if log is None:
                 continue
-            directory = directory_of(log)
-            self._online[directory].pop(topic_partition, None)
-            doomed = f"{directory}/{name_for_deletion(topic_partition, urandom(16).hex())}"
-            try:
-                self._forget_open_files(topic_partition, log)
-                self._disk.rename(log.directory, doomed)
-            except OSError as error:
-                self.fail_dir(directory, f"{topic_partition}: {error}")
-                continue
-            self._name_syncs.note_change(directory)
-            self._removal.add(doomed, directory=directory, due_ms=now_ms + log.config.file_delete_delay_ms)
+            doomed = self._take_out(log, name_for_deletion(topic_partition, urandom(16).hex()))
+            if doomed is not None:
+                due_ms = now_ms + log.config.file_delete_delay_ms
+                self._removal.add(doomed, directory=directory_of(log), due_ms=due_ms)
+
+    def set_aside(self, topic_partition: TopicPartition) -> str | None:
+        """A folder of another topic that had this name goes out of the way and stays; its new path."""
+        return self._take_out(self._logs[topic_partition], name_for_stray(topic_partition, urandom(16).hex()))
+
+    def _take_out(self, log: Log, new_name: str) -> str | None:
+        """A log is no longer ours, and its folder gets another name."""
+        topic_partition = topic_partition_of(log)
+        del self._logs[topic_partition]
+        self._online[directory_of(log)].pop(topic_partition, None)
+        self._forget_open_files(topic_partition, log)
+        return self._rename_folder(topic_partition, log.directory, new_name)
+
+    def _rename_folder(self, topic_partition: TopicPartition, path: str, new_name: str) -> str | None:
+        """The folder's new path; None when its directory fails over it."""
+        directory = path.rpartition("/")[0]
+        new_path = f"{directory}/{new_name}"
+        try:
+            self._disk.rename(path, new_path)
+        except OSError as error:
+            self.fail_dir(directory, f"{topic_partition}: {error}")
+            return None
+        self._note_forgotten(directory, topic_partition)
+        self._name_syncs.note_change(directory)
+        return new_path
 
     def _forget_open_files(self, topic_partition: TopicPartition, log: Log) -> None:
         # A topic that is made again under the same name must not meet the descriptors of the old one.
@@ -299,7 +335,7 @@ class LogManager(CheckpointedLogs):
         except StorageError as error:
             self.fail_log(log, error)
             raise
-        self._checkpoint_dir(directory_of(log), RECOVERY_POINT_FILE, lambda each: each.recovery_point)
+        self._checkpoint_dir(directory_of(log), RECOVERY_POINT_FILE)
 
     def delete_expired(
         self, now_ms: TimestampMs, *, high_watermark_of: Callable[[TopicPartition], Offset | None] = lambda _: None
@@ -333,10 +369,11 @@ class LogManager(CheckpointedLogs):
 
     def checkpoint_recovery_points(self) -> None:
         """Say how far each log is durable; new topic ids become durable with it."""
+        topic_ids = self._unsynced_topic_ids
         for directory in self.online_directories:
-            folders = self._unsynced_topic_ids.pop(directory, None)
+            folders = topic_ids.begin(directory)
             if folders:
-                self._run(directory, partial(sync_topic_ids, self._disk, folders))
+                self._run(directory, partial(sync_topic_ids, self._disk, folders), partial(topic_ids.finish, directory))
         super().checkpoint_recovery_points()
 
     def volume_space(self, directory: str) -> VolumeSpace:
@@ -350,9 +387,19 @@ class LogManager(CheckpointedLogs):
     ) -> None:
         """Make everything durable and leave the clean-shutdown markers, which come last. Blocks.
 
-        Nothing may run in the background any more. A directory that fails on the way gets no marker.
+        Nothing may run in the background any more. A directory that fails on the way gets no marker. What was never
+        loaded stays as it is: empty checkpoints and a marker would tell the next start that there is nothing to mend.
         """
         self._end_background()
+        if self._is_loaded:
+            self._close_logs(now_ms, run_all)
+        for lock in self._locks:
+            lock.release()
+
+    def _close_logs(
+        self, now_ms: TimestampMs, run_all: RunAll[tuple[list[Log], TimestampMs], list[tuple[Log, str]]]
+    ) -> None:
+        self._unsynced_topic_ids.give_back()
         lanes: list[list[Log]] = [[] for _ in self._lanes]
         for topic_partition, log in self._logs.items():
             lanes[self._lane_number(topic_partition)].append(log)
@@ -361,10 +408,10 @@ class LogManager(CheckpointedLogs):
                 self.fail_dir(directory_of(log), reason)
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
+        if self._high_watermarks:
+            self._checkpoint(HIGH_WATERMARK_FILE)
         for _ in self._over_directories(lambda directory: write_clean_shutdown_marker(self._disk, directory)):
             pass
-        for lock in self._locks:
-            lock.release()
 
 
 def _close_all(lane: tuple[list[Log], TimestampMs]) -> list[tuple[Log, str]]:
@@ -376,14 +423,3 @@ def _close_all(lane: tuple[list[Log], TimestampMs]) -> list[tuple[Log, str]]:
         except StorageError as error:
             failures.append((log, str(error)))
     return failures
-
-
-def _refuse_duplicates(contents: Iterable[LogDirContents]) -> None:
-    paths: dict[TopicPartition, str] = {}
-    for directory_contents in contents:
-        for topic_partition, path in directory_contents.partitions:
-            other = paths.setdefault(topic_partition, path)
-            if other is not path:
-                raise DuplicateLog(
-                    f"{topic_partition} is in {other} and in {path}; move the folder that is out of date away"
-                )

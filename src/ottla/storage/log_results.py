@@ -45,10 +45,18 @@ class RecoveryReport(NamedTuple):
     leftovers_removed: int = 0
     swaps_finished: int = 0
     first_fault: str | None = None  # what the first broken batch looked like
+    losses: tuple[str, ...] = ()  # what is no longer in the log, from where to where, and why
 
     @property
     def is_clean(self) -> bool:
         return not (self.bytes_cut or self.segments_dropped or self.indexes_rebuilt)
+
+    def notes(self, name: str) -> list[str]:
+        """What whoever runs the broker has to know of it, as lines with the log's name."""
+        notes = [f"{name}: {loss}" for loss in self.losses]
+        if self.first_fault is not None and not notes:
+            notes.append(f"{name}: damaged, nothing is dropped: {self.first_fault}")
+        return notes
 
 
 NOTHING = LogRead(None)

@@ -49,6 +49,11 @@ def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties
     disk.write_atomically(f"{directory}/{META_PROPERTIES_FILE}", text.encode())
 
 
+def ignores_case(disk: Disk, directory: str) -> bool:
+    """Does the file system take `A` and `a` for one name, as macOS's does? Of a directory that is claimed."""
+    return disk.exists(f"{directory}/{META_PROPERTIES_FILE.upper()}")
+
+
 def claim_log_dir(disk: Disk, directory: str, expected: MetaProperties) -> None:
     """Check that the directory is ours, and mark it as ours when it is new."""
     found = read_meta_properties(disk, directory)

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 from ottla.core.disk import Disk
 from ottla.storage.checkpoints import MalformedCheckpoint
-
-PARTITION_METADATA_FILE = "partition.metadata"
+from ottla.storage.segment_files import PARTITION_METADATA_FILE
 
 TOPIC_ID_BYTES = 16
 ZERO_TOPIC_ID = bytes(TOPIC_ID_BYTES)
@@ -56,6 +55,14 @@ def read_topic_id(disk: Disk, directory: str) -> bytes:
     return topic_id
 
 
+def read_topic_id_or_none(disk: Disk, path: str) -> bytes | None:
+    """The id in a partition's folder; None when it says nothing that can be believed."""
+    try:
+        return read_topic_id(disk, path) if disk.exists(f"{path}/{PARTITION_METADATA_FILE}") else None
+    except MalformedCheckpoint:
+        return None
+
+
 def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
     """Not durable before `sync_topic_ids`, so that a topic of a thousand partitions is made in no time."""
     file = disk.open_append(f"{directory}/{PARTITION_METADATA_FILE}")
@@ -77,3 +84,32 @@ def sync_topic_ids(disk: Disk, directories: Iterable[str]) -> None:
             finally:
                 file.close()
             disk.fsync_dir(directory)
+
+
+class UnsyncedTopicIds:
+    """Folders with a new file, by log directory, until it is durable. Owned by the log manager."""
+
+    __slots__ = ("_being_synced", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[str]] = {}
+        self._being_synced: dict[str, list[str]] = {}
+
+    def add(self, path: str) -> None:
+        self._waiting.setdefault(path.rpartition("/")[0], []).append(path)
+
+    def begin(self, directory: str) -> list[str]:
+        """What is to be synced there now; nothing while an earlier round has not ended."""
+        if directory in self._being_synced or directory not in self._waiting:
+            return []
+        folders = self._being_synced[directory] = self._waiting.pop(directory)
+        return folders
+
+    def finish(self, directory: str) -> None:
+        self._being_synced.pop(directory, None)
+
+    def give_back(self) -> None:
+        """The rounds that have not ended never will: a stop may have dropped them."""
+        for directory, folders in self._being_synced.items():
+            self._waiting.setdefault(directory, []).extend(folders)
+        self._being_synced.clear()

@@ -1,8 +1,8 @@
 """The machine's own file system behind the disk port.
 
-An append is one `write`, an fsync is `fdatasync` (which covers the file's size). Nothing here hides an `OSError`: what
-to do about a failing disk is decided by the log manager. Only the want of a descriptor is no failure of the disk: files
-that are open without need are let go, and the open is tried once more.
+An append is one `write`, an fsync is `fdatasync` where there is one (it covers the file's size). Nothing here hides an
+`OSError`: what to do about a failing disk is decided by the log manager. Only the want of a descriptor is no failure of
+the disk: files that are open without need are let go, and the open is tried once more.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TypeVar
 
 from ottla.core.disk import AppendFile, DirEntry, ReadFile, VolumeSpace
+from ottla.core.operating_system import sync_data, sync_file
 from ottla.core.types import Buffer
 
 _APPEND_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -23,9 +24,6 @@ _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 _Opened = TypeVar("_Opened")
-
-# fdatasync is Linux's; elsewhere fsync makes the same promise.
-_sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class RealReadFile:
@@ -119,7 +117,7 @@ class RealAppendFile:
             self._syncs_running += 1
             fd = self._fd
         try:
-            _sync_data(fd)
+            sync_data(fd)
         finally:
             with self._lock:
                 self._syncs_running -= 1
@@ -195,7 +193,7 @@ class RealDisk:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(fd, rest) :]
-                os.fsync(fd)
+                sync_file(fd)
             finally:
                 os.close(fd)
             os.rename(temporary, path)
@@ -245,7 +243,7 @@ class RealDisk:
         """Make names (created, renamed, removed) durable."""
         fd = self._open(lambda: os.open(path, _DIRECTORY_FLAGS))
         try:
-            os.fsync(fd)
+            sync_file(fd)
         finally:
             os.close(fd)
 

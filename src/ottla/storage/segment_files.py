@@ -1,6 +1,15 @@
-"""How the files of a partition's folder are named: 20 digits of base offset and a suffix that says what is inside."""
+"""How the files of a partition's folder are named: 20 digits of base offset and a suffix that says what is inside.
 
+Two more have names of their own: the leader epochs, and the id of the topic.
+"""
+
+from collections.abc import Iterable
+
+from ottla.core.disk import DirEntry
 from ottla.core.types import Offset
+
+LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE = "partition.metadata"
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
@@ -28,3 +37,15 @@ def parse_name(name: str) -> tuple[Offset, str] | None:
     if len(digits) != _DIGITS or not digits.isascii() or not digits.isdigit() or name[_DIGITS : _DIGITS + 1] != ".":
         return None
     return int(digits), name[_DIGITS:]
+
+
+def is_partition_folder(entries: Iterable[DirEntry]) -> bool:
+    """Whether a folder holds any file of Kafka's; one that does not is somebody else's, whatever its name."""
+    return any(not entry.is_dir and _is_kafkas(entry.name) for entry in entries)
+
+
+def _is_kafkas(name: str) -> bool:
+    if name in (LEADER_EPOCH_FILE, PARTITION_METADATA_FILE):
+        return True
+    parsed = parse_name(name)
+    return parsed is not None and parsed[1].startswith((*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX))

@@ -299,8 +299,8 @@ class OttlaBroker(FaultControls):
         self, group: str, topic: str, offset: Offset, *, partition: int = 0, timeout_ms: int = DEFAULT_TIMEOUT_MS
     ) -> Offset:
         """Until a group has committed at least that offset; the one that it has committed."""
-        place = TopicPartition(topic, partition)
-        return watching.wait_for_commit(self._own_port, group, place, offset, timeout_ms=timeout_ms)
+        topic_partition = TopicPartition(topic, partition)
+        return watching.wait_for_commit(self._own_port, group, topic_partition, offset, timeout_ms=timeout_ms)
 
     def wait_until(
         self,

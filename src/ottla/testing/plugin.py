@@ -7,7 +7,13 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import pytest
+try:
+    import pytest
+except ModuleNotFoundError:
+    from ottla.core.extras import needs_extra
+
+    with needs_extra("ottla.testing.plugin", "pytest"):
+        raise
 
 if TYPE_CHECKING:
     from ottla.testing.broker import OttlaBroker

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.clients.addresses import Address
 from ottla.clients.admin_groups import GroupDescription, describe_each_group
 from ottla.clients.admin_offsets import fetch_offsets
 from ottla.clients.admin_retry import only
@@ -11,16 +10,17 @@ from ottla.clients.cluster import REQUEST_TIMEOUT_MS, Cluster
 from ottla.clients.config import ClientConfig
 from ottla.clients.consumer.consumer import Consumer
 from ottla.clients.errors import BrokerError
-from ottla.clients.network.called import CalledNetwork
-from ottla.clients.network.lent import LentNetwork
-from ottla.clients.network.settings import NetworkSettings
+from ottla.clients.network.blocking import BlockingNetwork
+from ottla.clients.network.caller_driven import CallerDrivenNetwork
 from ottla.clients.network.threaded import ThreadNetwork
-from ottla.clients.network.wire import Channel, Wire
 from ottla.clients.partitioning import partition_for_key
 from ottla.clients.producer.partitioners import RoundRobinPartitioner
 from ottla.clients.producer.producer import Producer
 from ottla.core.errors import ErrorCode
 from ottla.core.types import Offset, TimestampMs, TopicPartition
+from ottla.links.addresses import Address
+from ottla.links.settings import NetworkSettings
+from ottla.links.wire import Channel, Wire
 
 _CLIENT_ID = "ottla-test"
 # A broker that was killed is no reason to wait long: the test's own bound is the one that counts.
@@ -60,16 +60,16 @@ class DirectCluster(Cluster):
         self.port = port
         self.request_timeout_ms = request_timeout_ms
 
-    def _new_network(self) -> CalledNetwork:
+    def _new_network(self) -> BlockingNetwork:
         return _DirectCalledNetwork(self._bootstrap, client_id=self.client_id, settings=self.settings)
 
 
-class _DirectCalledNetwork(CalledNetwork):
+class _DirectCalledNetwork(BlockingNetwork):
     def open(self, address: Address, wire: Wire) -> Channel:
         return super().open(self.brokers.bootstrap[0], wire)
 
 
-class _DirectLentNetwork(LentNetwork):
+class _DirectLentNetwork(CallerDrivenNetwork):
     def open(self, address: Address, wire: Wire) -> Channel:
         return super().open(self.brokers.bootstrap[0], wire)
 
@@ -80,7 +80,7 @@ class _DirectThreadNetwork(ThreadNetwork):
 
 
 class _DirectConsumer(Consumer):
-    def _new_network(self, config: ClientConfig) -> LentNetwork:
+    def _new_network(self, config: ClientConfig) -> CallerDrivenNetwork:
         return _DirectLentNetwork(config.bootstrap, client_id=config.client_id, settings=config.network_settings())
 
 
@@ -126,13 +126,13 @@ class TopicReader:
 
     def read_to_end(self) -> list[StoredRecord]:
         self.read()
-        while any(self._consumer.lag(place) != 0 for place in self._places):
+        while any(self._consumer.lag(topic_partition) != 0 for topic_partition in self._places):
             self.read()
         return self.records
 
     def counts(self) -> dict[int, int]:
         """How many records each partition has given so far."""
-        counts = dict.fromkeys((place.partition for place in self._places), 0)
+        counts = dict.fromkeys((topic_partition.partition for topic_partition in self._places), 0)
         for record in self.records:
             counts[record.partition] += 1
         return counts
@@ -149,7 +149,9 @@ def describe_group(cluster: Cluster, group_id: str) -> GroupDescription | None:
 
 
 def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, Offset]:
-    return {place: committed.offset for place, committed in fetch_offsets(cluster, group_id).items()}
+    return {
+        topic_partition: committed.offset for topic_partition, committed in fetch_offsets(cluster, group_id).items()
+    }
 
 
 def store_records(
@@ -159,12 +161,12 @@ def store_records(
     cluster.retry(lambda: cluster.partition_count(topic))  # a producer's own question would create it
     round_robin = RoundRobinPartitioner()
 
-    def place(topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
+    def topic_partition(topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
         if key is not None:
             return partition_for_key(key, partition_count)
         return round_robin(topic, key, value, partition_count)
 
-    with _DirectProducer(_client_settings(cluster), partitioner_class=place) as producer:
+    with _DirectProducer(_client_settings(cluster), partitioner_class=topic_partition) as producer:
         handles = [producer.send(topic, value, key, partition=partition) for key, value in records]
         producer.flush()
     for handle in handles:

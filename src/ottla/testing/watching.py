@@ -131,14 +131,14 @@ def wait_for_group(
 
 
 def wait_for_commit(
-    port: Callable[[], int], group: str, place: TopicPartition, offset: Offset, *, timeout_ms: int
+    port: Callable[[], int], group: str, topic_partition: TopicPartition, offset: Offset, *, timeout_ms: int
 ) -> Offset:
     committed: dict[TopicPartition, Offset] = {}
 
     def condition() -> bool:
         nonlocal committed
         committed = looker.look(lambda cluster: committed_offsets(cluster, group)) or {}
-        return committed.get(place, -1) >= offset
+        return committed.get(topic_partition, -1) >= offset
 
     def seen() -> str:
         if looker.failure is not None:
@@ -148,5 +148,10 @@ def wait_for_commit(
         )
 
     with _Looker(port, timeout_ms) as looker:
-        wait_until(condition, timeout_ms=timeout_ms, what=f"group {group} has committed {offset} in {place}", seen=seen)
-    return committed[place]
+        wait_until(
+            condition,
+            timeout_ms=timeout_ms,
+            what=f"group {group} has committed {offset} in {topic_partition}",
+            seen=seen,
+        )
+    return committed[topic_partition]

@@ -56,7 +56,7 @@ class FakeWaiting:
         self._is_set = False
         self.now_ms = network.now_ms
 
-    def in_lane(self, callback: Callable[[], T]) -> T:
+    def in_loop(self, callback: Callable[[], T]) -> T:
         return callback()
 
     def post(self, callback: Callable[[], None]) -> None:
@@ -138,8 +138,8 @@ class Rig:
     def fail_next(self, api_key: ApiKey, *codes: ErrorCode) -> None:
         self.codes.setdefault(api_key, deque()).extend(codes)
 
-    def put(self, place: TopicPartition, *values: bytes) -> None:
-        self.logs.setdefault(place, []).extend(values)
+    def put(self, topic_partition: TopicPartition, *values: bytes) -> None:
+        self.logs.setdefault(topic_partition, []).extend(values)
 
     def members(self) -> list[GroupMemberView]:
         """As the last join said it."""
@@ -159,8 +159,8 @@ class Rig:
         for topic in session_topics:
             partitions = []
             for asked in topic.partitions:
-                place = TopicPartition(topic.topic, asked.partition)
-                log, start = self.logs.get(place, []), self.starts.get(place, 0)
+                topic_partition = TopicPartition(topic.topic, asked.partition)
+                log, start = self.logs.get(topic_partition, []), self.starts.get(topic_partition, 0)
                 if code:
                     partitions.append(PartitionData(partition_index=asked.partition, error_code=code))
                 elif not start <= asked.fetch_offset <= len(log):
@@ -195,11 +195,19 @@ class Rig:
         for topic in sent.message.topics:
             partitions = []
             for asked in topic.partitions:
-                place = TopicPartition(topic.name, asked.partition_index)
-                end = len(self.logs.get(place, []))
-                offset = self.starts.get(place, 0) if asked.timestamp == -2 else end if asked.timestamp == -1 else -1
+                topic_partition = TopicPartition(topic.name, asked.partition_index)
+                end = len(self.logs.get(topic_partition, []))
+                offset = (
+                    self.starts.get(topic_partition, 0)
+                    if asked.timestamp == -2
+                    else end
+                    if asked.timestamp == -1
+                    else -1
+                )
                 partitions.append(
-                    ListOffsetsPartitionResponse(partition_index=place.partition, error_code=code, offset=offset)
+                    ListOffsetsPartitionResponse(
+                        partition_index=topic_partition.partition, error_code=code, offset=offset
+                    )
                 )
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
         return ListOffsetsResponse(topics=topics)
@@ -232,8 +240,8 @@ class Rig:
             partitions = []
             for part in topic.partitions:
                 if not code:
-                    place = TopicPartition(topic.name, part.partition_index)
-                    self.committed[place] = (part.committed_offset, part.committed_metadata or "")
+                    topic_partition = TopicPartition(topic.name, part.partition_index)
+                    self.committed[topic_partition] = (part.committed_offset, part.committed_metadata or "")
                 partitions.append(OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code))
             topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=partitions))
         return OffsetCommitResponse(topics=topics)

@@ -29,13 +29,13 @@ def test_a_member_reads_commits_and_goes_on(broker: BrokerProcess, make_topic: M
     told = []
 
     class Listener(RebalanceListener):
-        async def on_partitions_assigned(self, places: Sequence[TopicPartition]) -> None:
+        async def on_partitions_assigned(self, topic_partitions: Sequence[TopicPartition]) -> None:
             await asyncio.sleep(0)
-            told.append(("assigned", len(places)))
+            told.append(("assigned", len(topic_partitions)))
 
-        async def on_partitions_revoked(self, places: Sequence[TopicPartition]) -> None:
+        async def on_partitions_revoked(self, topic_partitions: Sequence[TopicPartition]) -> None:
             await asyncio.sleep(0)
-            told.append(("revoked", len(places)))
+            told.append(("revoked", len(topic_partitions)))
 
     async def run() -> None:
         async with consumer_of(broker, group_id=group_id) as consumer:
@@ -47,15 +47,15 @@ def test_a_member_reads_commits_and_goes_on(broker: BrokerProcess, make_topic: M
                     break
             assert sorted(seen) == [(partition, offset) for partition in range(2) for offset in range(10)]
             await consumer.commit()
-            places = consumer.assignment()
-            committed = await consumer.committed(places)
+            topic_partitions = consumer.assignment()
+            committed = await consumer.committed(topic_partitions)
             assert [each.offset for each in committed.values() if each is not None] == [10, 10]
-            assert await consumer.end_offsets(places) == dict.fromkeys(places, 10)
-            place = TopicPartition(topic, 0)
-            consumer.seek(place, 8)
+            assert await consumer.end_offsets(topic_partitions) == dict.fromkeys(topic_partitions, 10)
+            topic_partition = TopicPartition(topic, 0)
+            consumer.seek(topic_partition, 8)
             assert [record.offset for record in await consumer.poll(2_000)] == [8, 9]
-            await consumer.seek_to_time(0, place)
-            assert await consumer.position(place) == 0
+            await consumer.seek_to_time(0, topic_partition)
+            assert await consumer.position(topic_partition) == 0
             batch = await consumer.poll_arrow(2_000)
             assert batch is not None
             assert batch.num_rows == 10

@@ -62,14 +62,14 @@ class Diary(RebalanceListener):
     def __init__(self) -> None:
         self.lines: list[tuple[str, list[int]]] = []
 
-    def on_partitions_assigned(self, places: Sequence[TopicPartition]) -> None:
-        self.lines.append(("assigned", sorted(place.partition for place in places)))
+    def on_partitions_assigned(self, topic_partitions: Sequence[TopicPartition]) -> None:
+        self.lines.append(("assigned", sorted(topic_partition.partition for topic_partition in topic_partitions)))
 
-    def on_partitions_revoked(self, places: Sequence[TopicPartition]) -> None:
-        self.lines.append(("revoked", sorted(place.partition for place in places)))
+    def on_partitions_revoked(self, topic_partitions: Sequence[TopicPartition]) -> None:
+        self.lines.append(("revoked", sorted(topic_partition.partition for topic_partition in topic_partitions)))
 
-    def on_partitions_lost(self, places: Sequence[TopicPartition]) -> None:
-        self.lines.append(("lost", sorted(place.partition for place in places)))
+    def on_partitions_lost(self, topic_partitions: Sequence[TopicPartition]) -> None:
+        self.lines.append(("lost", sorted(topic_partition.partition for topic_partition in topic_partitions)))
 
 
 def test_a_group_member_reads_everything_once_and_in_order(broker: BrokerProcess, make_topic: MakeTopic) -> None:
@@ -86,91 +86,93 @@ def test_a_group_member_reads_everything_once_and_in_order(broker: BrokerProcess
             assert offsets == sorted(offsets)
         first = next(record for record in records if record.key == b"k0")
         assert (first.topic, first.value, first.headers) == (topic, b"v0", (("n", b"0"),))
-        assert {consumer.lag(place) for place in consumer.assignment()} == {0}
+        assert {consumer.lag(topic_partition) for topic_partition in consumer.assignment()} == {0}
 
 
 def test_committed_offsets_are_where_the_next_member_goes_on(broker: BrokerProcess, make_topic: MakeTopic) -> None:
     topic, name = make_topic(1, 10), group()
-    place = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     with consumer_of(broker, group_id=name, enable_auto_commit=False) as consumer:
         consumer.subscribe([topic])
         assert len(read(consumer, 10)) == 10
-        consumer.commit({place: OffsetAndMetadata(4, "half way")})
-        committed = consumer.committed([place])[place]
+        consumer.commit({topic_partition: OffsetAndMetadata(4, "half way")})
+        committed = consumer.committed([topic_partition])[topic_partition]
         assert committed is not None
         assert committed[:2] == (4, "half way")
     with consumer_of(broker, group_id=name) as consumer:
         consumer.subscribe([topic])
         assert [record.offset for record in read(consumer, 6)] == [4, 5, 6, 7, 8, 9]
     with consumer_of(broker, group_id=name) as consumer:  # closing committed what was read
-        consumer.assign([place])
-        assert consumer.position(place) == 10
+        consumer.assign([topic_partition])
+        assert consumer.position(topic_partition) == 10
 
 
 def test_automatic_commits_cover_what_was_returned_before_the_last_poll(
     broker: BrokerProcess, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(1, 10)
-    place = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     with consumer_of(broker, group_id=group(), auto_commit_interval_ms=0, max_poll_records=5) as consumer:
         consumer.subscribe([topic])
         while not consumer.poll(100):
             pass
-        committed = consumer.committed([place])[place]
+        committed = consumer.committed([topic_partition])[topic_partition]
         assert committed is None or committed.offset == 0
         assert len(consumer.poll(1_000)) == 5
-        committed = consumer.committed([place])[place]
+        committed = consumer.committed([topic_partition])[topic_partition]
         assert committed is not None
         assert committed.offset == 5
 
 
 def test_commits_without_waiting_call_back_in_order(broker: BrokerProcess, make_topic: MakeTopic) -> None:
     topic = make_topic(1, 5)
-    place = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     seen: list[tuple[int, ClientError | None]] = []
     with consumer_of(broker, group_id=group(), enable_auto_commit=False) as consumer:
-        consumer.assign([place])
+        consumer.assign([topic_partition])
         for offset in range(1, 5):
-            consumer.commit_async({place: offset}, lambda offsets, error: seen.append((offsets[place].offset, error)))
-        consumer.commit({place: 5})
+            consumer.commit_async(
+                {topic_partition: offset}, lambda offsets, error: seen.append((offsets[topic_partition].offset, error))
+            )
+        consumer.commit({topic_partition: 5})
         consumer.poll(0)
         assert seen == [(1, None), (2, None), (3, None), (4, None)]
-        committed = consumer.committed([place])[place]
+        committed = consumer.committed([topic_partition])[topic_partition]
         assert committed is not None
         assert committed.offset == 5
 
 
 def test_seeking_by_offset_end_beginning_and_time(broker: BrokerProcess, make_topic: MakeTopic) -> None:
     topic = make_topic(1, 10, timestamp_ms=1_700_000_000_000)
-    place = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     with consumer_of(broker) as consumer:
-        assert consumer.partitions_for(topic) == [place]
-        consumer.assign([place])
-        assert consumer.position(place) == 0
-        consumer.seek(place, 7)
+        assert consumer.partitions_for(topic) == [topic_partition]
+        consumer.assign([topic_partition])
+        assert consumer.position(topic_partition) == 0
+        consumer.seek(topic_partition, 7)
         assert [record.offset for record in read(consumer, 3)] == [7, 8, 9]
         consumer.seek_to_beginning()
         assert read(consumer, 10)[0].offset == 0
-        consumer.seek_to_end(place)
-        assert consumer.position(place) == 10
+        consumer.seek_to_end(topic_partition)
+        assert consumer.position(topic_partition) == 10
         consumer.seek_to_time(1_700_000_000_004)
         assert [record.offset for record in read(consumer, 6)] == [4, 5, 6, 7, 8, 9]
         consumer.seek_to_time(1_800_000_000_000)
-        assert consumer.position(place) == 10
-        assert consumer.beginning_offsets([place]) == {place: 0}
-        assert consumer.end_offsets([place]) == {place: 10}
-        found = consumer.offsets_for_times({place: 1_700_000_000_003})[place]
+        assert consumer.position(topic_partition) == 10
+        assert consumer.beginning_offsets([topic_partition]) == {topic_partition: 0}
+        assert consumer.end_offsets([topic_partition]) == {topic_partition: 10}
+        found = consumer.offsets_for_times({topic_partition: 1_700_000_000_003})[topic_partition]
         assert found is not None
         assert (found.offset, found.timestamp_ms) == (3, 1_700_000_000_003)
 
 
 def test_paused_partitions_are_silent_and_lose_nothing(broker: BrokerProcess, make_topic: MakeTopic) -> None:
     topic = make_topic(2, 20)
-    places = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    topic_partitions = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
     with consumer_of(broker, max_poll_records=3) as consumer:
-        consumer.assign(places)
+        consumer.assign(topic_partitions)
         first = read(consumer, 1)
-        paused = places[first[0].partition]
+        paused = topic_partitions[first[0].partition]
         consumer.pause(paused)
         assert consumer.paused() == {paused}
         others = read(consumer, 10 + 7, within_s=0.5)
@@ -221,8 +223,8 @@ def test_cooperative_members_keep_what_does_not_move(broker: BrokerProcess, make
             while not (len(first.assignment()) == len(second.assignment()) == 2):
                 first.poll(20)
                 second.poll(20)
-            kept = sorted(place.partition for place in first.assignment())
-            moved = sorted(place.partition for place in second.assignment())
+            kept = sorted(topic_partition.partition for topic_partition in first.assignment())
+            moved = sorted(topic_partition.partition for topic_partition in second.assignment())
             assert sorted(kept + moved) == [0, 1, 2, 3]
     told = [line for line in diaries[0].lines if line[1]]
     assert told[:2] == [("assigned", [0, 1, 2, 3]), ("revoked", moved)]
@@ -258,22 +260,22 @@ def test_a_pattern_follows_topics_that_come_later(broker: BrokerProcess, make_to
 
 def test_no_reset_raises_and_a_seek_mends_it(broker: BrokerProcess, make_topic: MakeTopic) -> None:
     topic = make_topic(1, 3)
-    place = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     with consumer_of(broker, group_id=group(), auto_offset_reset="none") as consumer:
-        consumer.assign([place])
-        with pytest.raises(NoOffsetForPartition, match=str(place)):
+        consumer.assign([topic_partition])
+        with pytest.raises(NoOffsetForPartition, match=str(topic_partition)):
             read(consumer, 1)
-        consumer.seek(place, 99)
+        consumer.seek(topic_partition, 99)
         with pytest.raises(OffsetOutOfRange) as caught:
             read(consumer, 1)
-        assert caught.value.positions == {place: 99}
-        consumer.seek(place, 2)
+        assert caught.value.positions == {topic_partition: 99}
+        consumer.seek(topic_partition, 2)
         assert [record.offset for record in read(consumer, 1)] == [2]
 
 
 def test_an_unreadable_value_is_named_and_can_be_passed(broker: BrokerProcess, make_topic: MakeTopic) -> None:
     topic = make_topic(1, 4)
-    place = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
 
     def deserialize(data: bytes) -> int:
         if data == b"v2":
@@ -281,14 +283,14 @@ def test_an_unreadable_value_is_named_and_can_be_passed(broker: BrokerProcess, m
         return int(data[1:])
 
     with consumer_of(broker, value_deserializer=deserialize, key_deserializer=bytes.decode) as consumer:
-        consumer.assign([place])
+        consumer.assign([topic_partition])
         records = read(consumer, 2)
         assert [(record.key, record.value) for record in records] == [("k0", 0), ("k1", 1)]
         with pytest.raises(DeserializationFailed, match="no number") as caught:
             consumer.poll(1_000)
-        assert (caught.value.place, caught.value.offset) == (place, 2)
-        assert consumer.position(place) == 2
-        consumer.seek(place, 3)
+        assert (caught.value.topic_partition, caught.value.offset) == (topic_partition, 2)
+        assert consumer.position(topic_partition) == 2
+        consumer.seek(topic_partition, 3)
         assert [record.value for record in read(consumer, 1)] == [3]
 
 
@@ -317,17 +319,17 @@ def test_use_from_a_second_thread_is_an_error(broker: BrokerProcess, make_topic:
 
 def test_calls_that_do_not_fit_are_refused(broker: BrokerProcess, make_topic: MakeTopic) -> None:
     topic = make_topic(1)
-    place = TopicPartition(topic, 0)
+    topic_partition = TopicPartition(topic, 0)
     with consumer_of(broker, group_id=group()) as consumer:
         with pytest.raises(IllegalUse, match="subscribe to topics or assign"):
             consumer.poll(0)
-        consumer.assign([place])
+        consumer.assign([topic_partition])
         with pytest.raises(IllegalUse, match="exclude each other"):
             consumer.subscribe([topic])
         with pytest.raises(IllegalUse, match="not assigned"):
             consumer.seek(TopicPartition(topic, 1), 0)
         with pytest.raises(ValueError, match="never below 0"):
-            consumer.seek(place, -1)
+            consumer.seek(topic_partition, -1)
         consumer.unsubscribe()
         consumer.subscribe([topic])
     with pytest.raises(ClientClosed):
@@ -365,14 +367,14 @@ def test_an_unreachable_cluster_is_told_in_bounded_time() -> None:
 
 
 def test_leaders_and_whether_the_cluster_answers_are_known(broker: BrokerProcess, make_topic: MakeTopic) -> None:
-    place = TopicPartition(make_topic(1, 3), 0)
+    topic_partition = TopicPartition(make_topic(1, 3), 0)
     with consumer_of(broker) as consumer:
-        assert consumer.leader_of(place) is None  # not asked for yet
-        consumer.assign([place])
+        assert consumer.leader_of(topic_partition) is None  # not asked for yet
+        consumer.assign([topic_partition])
         assert len(read(consumer, 3)) == 3
-        assert consumer.leader_of(place) == 1
+        assert consumer.leader_of(topic_partition) == 1
         assert consumer.unreachable is None
     with Consumer(bootstrap_servers="127.0.0.1:1") as consumer:
-        consumer.assign([place])
+        consumer.assign([topic_partition])
         eventually(lambda: consumer.poll(10) == [] and consumer.unreachable is not None)
         assert "127.0.0.1:1" in str(consumer.unreachable)

@@ -33,9 +33,9 @@ def example(name: str) -> ModuleType:
 
 def committed(broker: BrokerProcess, group_id: str, topic: str, partitions: int) -> list[int]:
     consumer = ConfluentConsumer({"bootstrap.servers": broker.address, "group.id": group_id, "log_level": 0})
-    places = consumer.committed([ConfluentPartition(topic, number) for number in range(partitions)], 10)
+    topic_partitions = consumer.committed([ConfluentPartition(topic, number) for number in range(partitions)], 10)
     consumer.close()
-    return [place.offset for place in places]
+    return [topic_partition.offset for topic_partition in topic_partitions]
 
 
 def test_offsets_in_sqlite_count_every_record_once_through_a_crash(

@@ -1,4 +1,4 @@
-"""A consumer through its broker's crashes, and the lane that its user's thread runs."""
+"""A consumer through its broker's crashes, and the client loop that its user's thread runs."""
 
 import threading
 import time
@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.clients.consumer.consumer import Consumer
 from ottla.clients.errors import ClientClosed
-from ottla.clients.network.lent import LentNetwork
-from ottla.clients.network.settings import NetworkSettings
+from ottla.clients.network.caller_driven import CallerDrivenNetwork
+from ottla.links.settings import NetworkSettings
 from tests.processes import BrokerProcess, eventually
 
 pytestmark = pytest.mark.process
@@ -70,20 +70,20 @@ def test_a_broker_killed_and_restarted_under_a_group_loses_and_repeats_nothing(t
         broker.close()
     assert sorted(int(value) for _, _, value in seen) == list(range(RECORDS))
     for partition in range(2):
-        offsets = [offset for place, offset, _ in seen if place == partition]
+        offsets = [offset for topic_partition, offset, _ in seen if topic_partition == partition]
         assert offsets == list(range(RECORDS // 2))
     assert {each.offset for each in committed.values() if each is not None} == {RECORDS // 2}
 
 
-def test_the_lane_goes_on_without_its_user_and_is_given_back() -> None:
-    network = LentNetwork("127.0.0.1:1", client_id="c", settings=NetworkSettings())
+def test_the_client_loop_goes_on_without_its_user_and_is_given_back() -> None:
+    network = CallerDrivenNetwork("127.0.0.1:1", client_id="c", settings=NetworkSettings())
     network.start()
     ran: list[str] = []
     network.call(lambda: network.call_later(1, lambda: ran.append(threading.current_thread().name)))
     eventually(lambda: bool(ran))
     assert ran == ["ottla-c"]  # the keeper's thread
-    assert network.call(lambda: network.is_lane)
-    assert not network.is_lane
+    assert network.call(lambda: network.is_in_loop)
+    assert not network.is_in_loop
     ran.clear()
     network.call(lambda: network.call_later(1, lambda: ran.append(threading.current_thread().name)))
     network.run(lambda: bool(ran), 10_000)

@@ -89,7 +89,7 @@ def test_fetching_stops_when_enough_lies_unread_and_goes_on_when_it_was_read() -
 
 
 def test_all_partitions_together_have_no_more_than_fetch_max_bytes_unread() -> None:
-    places = [TopicPartition("t", number) for number in range(8)]
+    topic_partitions = [TopicPartition("t", number) for number in range(8)]
     rig = Rig(topics={"t": 8}, max_poll_records=1, fetch_max_bytes=1_000, max_partition_fetch_bytes=400)
 
     def fetch(sent: Sent) -> FetchResponse | None:
@@ -105,7 +105,7 @@ def test_all_partitions_together_have_no_more_than_fetch_max_bytes_unread() -> N
         return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=parts)])
 
     rig.network.serve(ApiKey.FETCH, fetch)
-    rig.session.assign(places)
+    rig.session.assign(topic_partitions)
     seen: set[int] = set()
     for _ in range(60):
         seen |= {record.partition for record in rig.poll(100)}
@@ -122,7 +122,7 @@ def test_what_a_paused_partition_has_unread_does_not_hold_the_others_up() -> Non
     rig.core.set_paused([PLACE], is_paused=True)
     rig.put(OTHER, b"o")
     assert rig.values(2_000) == [b"o"]
-    held = next(iter(rig.core.shelf.ready)).wanted
+    held = next(iter(rig.core.fetch_buffer.ready)).wanted
     assert held is not None
     assert isinstance(held.data, bytes)  # its own, so that the rest of the answer could go
     rig.core.set_paused([PLACE], is_paused=False)

@@ -24,11 +24,11 @@ def read(rig: Rig, expected: dict[TopicPartition, int], timeout_ms: int) -> int:
     except BrokerError:
         return 0
     for record in records:
-        place = TopicPartition(record.topic, record.partition)
-        assert not rig.core.subscription.states[place].is_paused
-        assert record.offset == expected[place]
+        topic_partition = TopicPartition(record.topic, record.partition)
+        assert not rig.core.subscription.states[topic_partition].is_paused
+        assert record.offset == expected[topic_partition]
         assert record.value == b"%d" % record.offset
-        expected[place] += 1
+        expected[topic_partition] += 1
     return len(records)
 
 
@@ -36,47 +36,47 @@ def read(rig: Rig, expected: dict[TopicPartition, int], timeout_ms: int) -> int:
 def test_assigned_partitions_are_read_in_order_whatever_happens(seed: int) -> None:
     choose = random.Random(seed)
     rig = Rig(topics={"t": 3}, brokers=2, group_id="g", max_poll_records=7, fetch_max_wait_ms=20)
-    for place in PLACES:
-        rig.put(place, *(b"%d" % number for number in range(40)))
+    for topic_partition in PLACES:
+        rig.put(topic_partition, *(b"%d" % number for number in range(40)))
     expected = dict.fromkeys(PLACES, 0)
     rig.session.assign(PLACES)
     read(rig, expected, 100)
     for _ in range(150):
-        place = choose.choice(PLACES)
-        state = rig.core.subscription.states[place]
+        topic_partition = choose.choice(PLACES)
+        state = rig.core.subscription.states[topic_partition]
         match choose.choice(["poll"] * 8 + ["seek", "begin", "pause", "wait", "put", "fail", "cut", "move", "commit"]):
             case "poll":
                 read(rig, expected, choose.choice([0, 5, 60]))
             case "seek":
-                expected[place] = choose.randrange(40)
-                rig.core.seek(place, OffsetAndMetadata(expected[place]))
+                expected[topic_partition] = choose.randrange(40)
+                rig.core.seek(topic_partition, OffsetAndMetadata(expected[topic_partition]))
             case "begin":
-                expected[place] = 0
-                rig.core.seek_by([place], EARLIEST)
+                expected[topic_partition] = 0
+                rig.core.seek_by([topic_partition], EARLIEST)
             case "pause":
-                rig.core.set_paused([place], is_paused=not state.is_paused)
+                rig.core.set_paused([topic_partition], is_paused=not state.is_paused)
             case "wait":
                 rig.network.advance(choose.choice([1, 30, 500]))
             case "put":
-                rig.put(place, *(b"%d" % (len(rig.logs[place]) + number) for number in range(5)))
+                rig.put(topic_partition, *(b"%d" % (len(rig.logs[topic_partition]) + number) for number in range(5)))
             case "fail":
                 rig.fail_next(ApiKey.FETCH, choose.choice(FETCH_ERRORS))
             case "cut":
                 rig.network.cut(choose.choice([1, 2]))
             case "move":
-                rig.network.move_leader("t", place.partition, choose.choice([1, 2]))
+                rig.network.move_leader("t", topic_partition.partition, choose.choice([1, 2]))
             case "commit":
                 rig.fail_next(ApiKey.OFFSET_COMMIT, choose.choice(COMMIT_ERRORS))
                 rig.session.commit_async(None, None)
     rig.codes.clear()
     rig.core.set_paused(PLACES, is_paused=False)
     for _ in range(200):
-        if all(expected[place] == len(rig.logs[place]) for place in PLACES):
+        if all(expected[topic_partition] == len(rig.logs[topic_partition]) for topic_partition in PLACES):
             break
         read(rig, expected, 100)
-    assert expected == {place: len(rig.logs[place]) for place in PLACES}
+    assert expected == {topic_partition: len(rig.logs[topic_partition]) for topic_partition in PLACES}
     rig.run(rig.session.commit(None, None))
-    assert {place: offset for place, (offset, _) in rig.committed.items()} == expected
+    assert {topic_partition: offset for topic_partition, (offset, _) in rig.committed.items()} == expected
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
@@ -90,10 +90,10 @@ def test_a_member_comes_back_from_everything_that_a_coordinator_does(seed: int, 
         heartbeat_interval_ms=50,
         max_poll_records=3,
     )
-    for place in PLACES:
-        rig.put(place, *(b"%d" % number for number in range(30)))
+    for topic_partition in PLACES:
+        rig.put(topic_partition, *(b"%d" % number for number in range(30)))
     rig.subscribe("t")
-    seen: dict[TopicPartition, set[int]] = {place: set() for place in PLACES}
+    seen: dict[TopicPartition, set[int]] = {topic_partition: set() for topic_partition in PLACES}
 
     def poll() -> None:
         try:
@@ -114,7 +114,7 @@ def test_a_member_comes_back_from_everything_that_a_coordinator_does(seed: int, 
     rig.codes.clear()
     for _ in range(200):
         poll()
-    assert seen == {place: set(range(30)) for place in PLACES}
+    assert seen == {topic_partition: set(range(30)) for topic_partition in PLACES}
     assert rig.core.group is not None
     assert rig.core.group.phase.name == "STABLE"
     assert set(rig.core.subscription.states) == set(PLACES)

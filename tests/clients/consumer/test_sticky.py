@@ -34,19 +34,23 @@ def is_balanced(members: Sequence[GroupMemberView], assignment: Assignment) -> b
     """Nobody could be given a partition of somebody who has two more."""
     wants = {member.member_id: member.topics for member in members}
     return not any(
-        len(assignment[rich]) >= len(assignment[poor]) + 2 and place.topic in wants[poor]
+        len(assignment[rich]) >= len(assignment[poor]) + 2 and topic_partition.topic in wants[poor]
         for rich in assignment
-        for place in assignment[rich]
+        for topic_partition in assignment[rich]
         for poor in assignment
     )
 
 
 def check(members: Sequence[GroupMemberView], counts: dict[str, int], assignment: Assignment) -> None:
     wanted = {topic for member in members for topic in member.topics}
-    places = [TopicPartition(topic, number) for topic in counts if topic in wanted for number in range(counts[topic])]
-    assert Counter(place for each in assignment.values() for place in each) == Counter(places)
+    topic_partitions = [
+        TopicPartition(topic, number) for topic in counts if topic in wanted for number in range(counts[topic])
+    ]
+    assert Counter(topic_partition for each in assignment.values() for topic_partition in each) == Counter(
+        topic_partitions
+    )
     for view in members:
-        assert {place.topic for place in assignment[view.member_id]} <= view.topics
+        assert {topic_partition.topic for topic_partition in assignment[view.member_id]} <= view.topics
     assert is_balanced(members, assignment)
 
 
@@ -75,9 +79,13 @@ def test_an_even_assignment_stays_as_it_is(counts: dict[str, int], subscriptions
     first = assign_sticky(members, counts)
     again = [member(view.member_id, *view.topics, owned=first[view.member_id], generation_id=2) for view in members]
     second = assign_sticky(again, counts)
-    assert {name: set(places) for name, places in second.items()} == {name: set(each) for name, each in first.items()}
+    assert {name: set(topic_partitions) for name, topic_partitions in second.items()} == {
+        name: set(each) for name, each in first.items()
+    }
     third = assign_cooperative_sticky(again, counts)
-    assert {name: set(places) for name, places in third.items()} == {name: set(each) for name, each in first.items()}
+    assert {name: set(topic_partitions) for name, topic_partitions in third.items()} == {
+        name: set(each) for name, each in first.items()
+    }
 
 
 def test_who_leaves_gives_away_and_nobody_else_does() -> None:
@@ -113,20 +121,22 @@ def test_cooperatively_a_partition_that_moves_waits_for_the_next_rebalance() -> 
 
 
 def test_of_two_that_claim_a_partition_the_later_generation_is_right() -> None:
-    place = TopicPartition("t", 0)
+    topic_partition = TopicPartition("t", 0)
     members = [
-        member("a", "t", owned=[place], generation_id=1),
-        member("b", "t", owned=[place], generation_id=2),
+        member("a", "t", owned=[topic_partition], generation_id=1),
+        member("b", "t", owned=[topic_partition], generation_id=2),
     ]
-    assert assign_sticky(members, {"t": 1}) == {"a": [], "b": [place]}
+    assert assign_sticky(members, {"t": 1}) == {"a": [], "b": [topic_partition]}
 
 
 def test_user_data_is_coded_as_kafka_has_it() -> None:
-    places = [TopicPartition("ab", 0), TopicPartition("ab", 2), TopicPartition("c", 1)]
-    data = encode_sticky_data(places, 5)
+    topic_partitions = [TopicPartition("ab", 0), TopicPartition("ab", 2), TopicPartition("c", 1)]
+    data = encode_sticky_data(topic_partitions, 5)
     assert data == bytes.fromhex("00000002 0002 6162 00000002 00000000 00000002 0001 63 00000001 00000001 00000005")
-    assert decode_sticky_data(data) == Previous(tuple(places), 5)
-    assert decode_sticky_data(data[:-4]) == Previous(tuple(places), -1)  # of members before the generation was there
+    assert decode_sticky_data(data) == Previous(tuple(topic_partitions), 5)
+    assert decode_sticky_data(data[:-4]) == Previous(
+        tuple(topic_partitions), -1
+    )  # of members before the generation was there
     assert encode_cooperative_data(7) == b"\0\0\0\7"
 
 
@@ -153,5 +163,5 @@ def test_strategies_by_name_and_by_java_class() -> None:
     for bad in (["rang"], [], ["range", "range"]):
         with pytest.raises(ValueError, match="assignor"):
             parse_strategies(bad)
-    assert user_data_of("range", places=[], generation_id=3) is None
-    assert user_data_of("sticky", places=[], generation_id=-1) is None
+    assert user_data_of("range", topic_partitions=[], generation_id=3) is None
+    assert user_data_of("sticky", topic_partitions=[], generation_id=-1) is None

@@ -27,9 +27,9 @@ def member(listener: RebalanceListener | None = None, **settings: Any) -> Rig:
 
 def test_a_listener_may_seek_before_anything_is_read() -> None:
     class Listener(RebalanceListener):
-        def on_partitions_assigned(self, places: Sequence[TopicPartition]) -> None:
-            for place in places:
-                rig.core.seek(place, OffsetAndMetadata(2))
+        def on_partitions_assigned(self, topic_partitions: Sequence[TopicPartition]) -> None:
+            for topic_partition in topic_partitions:
+                rig.core.seek(topic_partition, OffsetAndMetadata(2))
 
     rig = member(Listener())
     assert rig.values(1_000) == [b"c"]
@@ -38,7 +38,7 @@ def test_a_listener_may_seek_before_anything_is_read() -> None:
 
 def test_a_listener_that_raises_is_heard_and_the_rebalance_goes_on() -> None:
     class Listener(RebalanceListener):
-        def on_partitions_assigned(self, places: Sequence[TopicPartition]) -> None:
+        def on_partitions_assigned(self, topic_partitions: Sequence[TopicPartition]) -> None:
             raise KeyError("mine")
 
     rig = member(Listener())
@@ -51,7 +51,7 @@ def test_automatic_commits_happen_with_a_poll_and_before_partitions_go() -> None
     commits: list[int] = []
 
     class Listener(RebalanceListener):
-        def on_partitions_revoked(self, places: Sequence[TopicPartition]) -> None:
+        def on_partitions_revoked(self, topic_partitions: Sequence[TopicPartition]) -> None:
             commits.append(rig.committed[PLACE][0])
 
     rig = member(Listener(), max_poll_records=1, auto_commit_interval_ms=1_000)
@@ -77,7 +77,7 @@ def test_interceptors_see_records_and_commits_and_cannot_break_anything() -> Non
             return [record for record in records if record.value != b"b"]
 
         def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-            seen.append({place: offset.offset for place, offset in offsets.items()})
+            seen.append({topic_partition: offset.offset for topic_partition, offset in offsets.items()})
 
         def close(self) -> None:
             seen.append("closed")
@@ -234,15 +234,15 @@ def test_partitions_lost_while_the_listener_gives_them_up_are_told_once_and_kept
     told: list[str] = []
 
     class Listener(RebalanceListener):
-        def on_partitions_assigned(self, places: Sequence[TopicPartition]) -> None:
+        def on_partitions_assigned(self, topic_partitions: Sequence[TopicPartition]) -> None:
             told.append("assigned")
 
-        def on_partitions_revoked(self, places: Sequence[TopicPartition]) -> None:
+        def on_partitions_revoked(self, topic_partitions: Sequence[TopicPartition]) -> None:
             told.append("revoked")
             rig.fail_next(ApiKey.HEARTBEAT, ErrorCode.UNKNOWN_MEMBER_ID)
             rig.network.advance(3_000)
 
-        def on_partitions_lost(self, places: Sequence[TopicPartition]) -> None:
+        def on_partitions_lost(self, topic_partitions: Sequence[TopicPartition]) -> None:
             told.append("lost")
 
     rig = member(Listener(), enable_auto_commit=False)

@@ -142,7 +142,7 @@ def test_a_truncation_is_raised_where_no_position_may_be_chosen() -> None:
         LogTruncation, match="t-0: read up to offset 3, the new leader's log differs from offset 1"
     ) as e:
         read_until(rig, bool)
-    assert (e.value.places, e.value.positions, e.value.divergent_offset) == ((PLACE,), {PLACE: 3}, 1)
+    assert (e.value.topic_partitions, e.value.positions, e.value.divergent_offset) == ((PLACE,), {PLACE: 3}, 1)
     rig.core.seek(PLACE, OffsetAndMetadata(e.value.divergent_offset or 0))
     assert read_until(rig, bool) == [b"B", b"C", b"D"]
 

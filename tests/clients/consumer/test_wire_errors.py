@@ -181,11 +181,11 @@ def test_a_heartbeat_that_is_disowned_loses_the_partitions_and_joins_again(code:
     told = []
 
     class Listener(RebalanceListener):
-        def on_partitions_lost(self, places: Sequence[TopicPartition]) -> None:
-            told.append(("lost", *places))
+        def on_partitions_lost(self, topic_partitions: Sequence[TopicPartition]) -> None:
+            told.append(("lost", *topic_partitions))
 
-        def on_partitions_assigned(self, places: Sequence[TopicPartition]) -> None:
-            told.append(("assigned", *places))
+        def on_partitions_assigned(self, topic_partitions: Sequence[TopicPartition]) -> None:
+            told.append(("assigned", *topic_partitions))
 
     rig.session._listener = Listener()
     assert rig.values(1_000) == [b"a", b"b"]
@@ -294,7 +294,7 @@ def test_a_group_without_a_commit_and_a_reset_is_told() -> None:
     rig = by_hand(group_id="g", auto_offset_reset="none")
     with pytest.raises(NoOffsetForPartition) as caught:
         rig.poll(1_000)
-    assert caught.value.places == (PLACE,)
+    assert caught.value.topic_partitions == (PLACE,)
 
 
 @pytest.mark.parametrize(

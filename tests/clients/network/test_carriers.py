@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 import pytest
 
-from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientClosed, ClientError, ConnectionFailed, RequestTimedOut, TimedOut
 from ottla.clients.network.asyncio_network import AsyncioNetwork
-from ottla.clients.network.lane import LaneNetwork
+from ottla.clients.network.base import BaseNetwork
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import ANY_BROKER
-from ottla.clients.network.settings import NetworkSettings
 from ottla.clients.network.threaded import ThreadNetwork
+from ottla.links.addresses import Address
+from ottla.links.settings import NetworkSettings
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import encode_response
 from ottla.protocol.frames import parse_request_header
@@ -24,7 +24,7 @@ from ottla.protocol.message import ApiMessage
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.metadata import MetadataResponse
-from tests.clients.network.scripted_lane import versions_response
+from tests.clients.network.scripted_loop import versions_response
 
 WAIT_S = 20
 LARGE_BYTES = 3_000_000
@@ -88,10 +88,10 @@ def peer_with(**answers: Answer) -> Iterator[Peer]:
 
 
 class Carrier(Protocol):
-    network: LaneNetwork
+    network: BaseNetwork
 
     def ask(self, start: Callable[[Callable[[Any], None]], None]) -> Any:
-        """Run `start` in the lane with a callback, and wait for what that gets."""
+        """Run `start` in the client loop with a callback, and wait for what that gets."""
         ...
 
     def call(self, callback: Callable[[], Any]) -> Any: ...
@@ -291,7 +291,7 @@ def test_call_gives_the_result_or_raises_what_was_raised() -> None:
     network = ThreadNetwork("127.0.0.1:1", client_id="test", settings=NetworkSettings())
     network.start()
     assert network.call(lambda: 7) == 7
-    assert network.call(lambda: network.call(lambda: network.is_lane))
+    assert network.call(lambda: network.call(lambda: network.is_in_loop))
     with pytest.raises(ZeroDivisionError):
         network.call(lambda: 1 // 0)
     network.close()

@@ -59,8 +59,10 @@ class Cluster:
         for topic in sent.message.topic_data:
             partitions = []
             for data in topic.partition_data:
-                place = TopicPartition(topic.name, data.index)
-                code, offset = (refuse_with, -1) if refuse_with else self._append(place, sent, bytes(data.records))
+                topic_partition = TopicPartition(topic.name, data.index)
+                code, offset = (
+                    (refuse_with, -1) if refuse_with else self._append(topic_partition, sent, bytes(data.records))
+                )
                 partitions.append(
                     PartitionProduceResponse(
                         index=data.index,
@@ -75,21 +77,21 @@ class Cluster:
     def values(self, topic: str, partition: int = 0) -> list[bytes | None]:
         return [record.value for record in self.logs[TopicPartition(topic, partition)]]
 
-    def forget_producers(self, place: TopicPartition) -> None:
-        self._states.pop(place)
+    def forget_producers(self, topic_partition: TopicPartition) -> None:
+        self._states.pop(topic_partition)
 
-    def _append(self, place: TopicPartition, sent: Sent, data: bytes) -> tuple[int, int]:
-        if self.network.topics[place.topic][place.partition] != sent.node_id:
+    def _append(self, topic_partition: TopicPartition, sent: Sent, data: bytes) -> tuple[int, int]:
+        if self.network.topics[topic_partition.topic][topic_partition.partition] != sent.node_id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
         if len(data) > self.max_message_bytes:
             return ErrorCode.MESSAGE_TOO_LARGE, -1
         header, records = read_batch(data)
-        log = self.logs[place]
+        log = self.logs[topic_partition]
         offset = len(log)
         if header.producer_id >= 0:
-            state = self._states.get(place)
+            state = self._states.get(topic_partition)
             if state is None:
-                state = self._states[place] = ProducerState(SimulatedDisk(), "x", expiration_ms=1 << 60)
+                state = self._states[topic_partition] = ProducerState(SimulatedDisk(), "x", expiration_ms=1 << 60)
             last_sequence = add_to_sequence(header.base_sequence, header.record_count - 1)
             verdict = state.check(header.producer_id, header.producer_epoch, header.base_sequence, last_sequence)
             if isinstance(verdict, DuplicateBatch):
@@ -105,7 +107,7 @@ class Cluster:
                 timestamp_ms=header.max_timestamp_ms,
             )
         log.extend(records)
-        self.headers[place].append(header)
+        self.headers[topic_partition].append(header)
         return ErrorCode.NONE, offset
 
     def _init_producer_id(self, sent: Sent) -> InitProducerIdResponse:
@@ -120,7 +122,7 @@ def _broken(sent: Sent) -> ClientError:
 
 
 class Rig:
-    """A core whose lane and users are the test."""
+    """A core whose loop and users are the test."""
 
     def __init__(self, *, topics: dict[str, int] | None = None, brokers: int = 1, **keywords: Any) -> None:
         self.network = FakeNetwork(brokers=brokers, topics=topics or {"orders": 1})
@@ -138,7 +140,7 @@ class Rig:
         partition: int | None = None,
         headers: Any = (),
     ) -> SendHandle:
-        """As a user's thread would; the lane doesn't run meanwhile."""
+        """As a user's thread would; the client loop doesn't run meanwhile."""
         queues = self.core.accumulator.topics.get(topic) or self.learn(topic)
         handle = self.core.accumulator.append(queues, partition, key, value, headers, self.clock_ms)
         assert handle is not None, "no room"

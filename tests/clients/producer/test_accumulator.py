@@ -1,4 +1,4 @@
-"""Where records wait: partitions chosen, batches opened, memory counted, the lane woken when there is need."""
+"""Where records wait: partitions chosen, batches opened, memory counted, the client loop woken when there is need."""
 
 from collections import Counter
 from typing import Any
@@ -15,7 +15,7 @@ from ottla.clients.producer.settings import ProducerSettings
 
 
 class Desk:
-    """An accumulator with a clock, and a count of how often the lane was woken."""
+    """An accumulator with a clock, and a count of how often the client loop was woken."""
 
     def __init__(self, partitions: int = 1, partitioner: Partitioner | None = None, **settings: Any) -> None:
         self.now_ms = 1_000
@@ -36,11 +36,11 @@ class Desk:
         """Records by partition, of all that is held."""
         counted: Counter[int] = Counter()
         for batch in self.accumulator.incomplete:
-            counted[batch.queue.place.partition] += batch.record_count
+            counted[batch.queue.topic_partition.partition] += batch.record_count
         return counted
 
 
-def test_the_lane_is_woken_once_for_a_lingering_batch_and_once_when_it_is_full() -> None:
+def test_the_client_loop_is_woken_once_for_a_lingering_batch_and_once_when_it_is_full() -> None:
     desk = Desk()
     for _ in range(7):
         desk.add()
@@ -86,14 +86,14 @@ def test_records_without_a_key_fill_a_batch_before_the_partition_changes() -> No
 
 def test_small_batches_stay_with_their_partition_until_a_batch_worth_was_sent() -> None:
     desk = Desk(partitions=10)
-    places = []
+    topic_partitions = []
     for _ in range(16):
         desk.add(b"x" * 100)
         (queue,) = desk.accumulator.active_queues()
-        places.append(queue.place.partition)
+        topic_partitions.append(queue.topic_partition.partition)
         desk.accumulator.take(queue)
-    assert len(set(places[:5])) == 1
-    assert len(set(places)) > 1 or places[0] == places[-1]
+    assert len(set(topic_partitions[:5])) == 1
+    assert len(set(topic_partitions)) > 1 or topic_partitions[0] == topic_partitions[-1]
 
 
 def test_short_queues_are_preferred() -> None:
@@ -194,6 +194,6 @@ def test_taking_turns_between_partitions() -> None:
     served = []
     for _ in range(6):
         queue = desk.accumulator.active_queues()[0]
-        served.append(queue.place.partition)
+        served.append(queue.topic_partition.partition)
         desk.accumulator.take(queue)
     assert served == [0, 1, 2, 0, 1, 2]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ottla.clients.producer.accumulator import Accumulator
 from ottla.clients.producer.gate import new_gate
 from ottla.clients.producer.handle import SendHandle
+from ottla.clients.producer.producer import Producer
 from ottla.clients.producer.settings import ProducerSettings
 from ottla.records.kernel import kernel
 from ottla.records.read import read_batch
@@ -39,7 +40,7 @@ class Way:
     def batches(self) -> list[tuple[int, list[tuple[bytes | None, bytes | None]]]]:
         return [
             (
-                batch.queue.place.partition,
+                batch.queue.topic_partition.partition,
                 [(record.key, record.value) for record in read_batch(batch.appender.build())[1]],
             )
             for batch in self.accumulator.incomplete
@@ -50,15 +51,15 @@ class Way:
 @given(st.lists(st.tuples(BYTES, BYTES), max_size=60))
 def test_both_ways_make_the_same_batches(records: list[tuple[bytes | None, bytes | None]]) -> None:
     short, long = Way(is_short=True), Way(is_short=False)
-    places = []
+    topic_partitions = []
     for way in (short, long):
         way.topic._random.seed(1)
-        places.append([])
+        topic_partitions.append([])
         for key, value in records:
             handle = way.send("orders", value, key)
-            places[-1].append((handle._batch.queue.place, handle._index))
+            topic_partitions[-1].append((handle._batch.queue.topic_partition, handle._index))
     assert short.batches() == long.batches()
-    assert places[0] == places[1]
+    assert topic_partitions[0] == topic_partitions[1]
     assert len(short.long) <= 2 * len(short.batches()), "only where a batch is opened, or a partition chosen"
 
 
@@ -127,11 +128,28 @@ def test_only_a_batch_with_an_appender_can_be_open() -> None:
 def test_nothing_is_kept_alive() -> None:
     way = Way(is_short=True, partitions=1)
     value = bytes(50)
+    before = sys.getrefcount(value)
     handles = [way.send("orders", value) for _ in range(10)]
-    assert sys.getrefcount(value) == 3, "the record was copied; what is left is this name and the call to the long way"
+    assert sys.getrefcount(value) == before + 1, "the record was copied; what is left is the call to the long way"
     way.long.clear()
     batch = handles[0]._batch
     held = sys.getrefcount(batch)
     handles.clear()
     gc.collect()
     assert sys.getrefcount(batch) == held - 10
+
+
+def test_a_subclass_with_its_own_send_is_called_for_every_record() -> None:
+    class Counting(Producer):
+        count = 0
+
+        def send(self, *record: Any, **others: Any) -> Any:
+            self.count += 1
+            return super().send(*record, **others)
+
+    producer = Counting({"bootstrap.servers": "127.0.0.1:1"})
+    producer._core.accumulator.learn_topic("orders", 1)
+    for _ in range(3):
+        producer.send("orders", b"value")
+    producer.close(timeout_ms=0)
+    assert producer.count == 3

@@ -72,8 +72,8 @@ def test_serializers_by_name_and_as_callables() -> None:
     assert longs is not None
     assert longs("t", 1) == b"\0" * 7 + b"\x01"
     assert serializer_of(parsed(key_serializer=serialize_string), "key.serializer") is serialize_string
-    place = "ottla.clients.producer.serializers:serialize_string"
-    assert serializer_of(parsed(key_serializer=place), "key.serializer") is serialize_string
+    topic_partition = "ottla.clients.producer.serializers:serialize_string"
+    assert serializer_of(parsed(key_serializer=topic_partition), "key.serializer") is serialize_string
     with pytest.raises(ConfigError, match=r"key.serializer=JsonSerializer: no serializer"):
         serializer_of(parsed(key_serializer="JsonSerializer"), "key.serializer")
 

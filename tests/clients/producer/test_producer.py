@@ -159,7 +159,7 @@ def test_a_batch_above_the_brokers_limit_is_split_and_a_record_is_refused(tmp_pa
         assert [handle.result(0).offset for handle in handles] == list(range(100))
         with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE"):
             large.result(0)
-        assert large.place == ("small", 0)
+        assert large.topic_partition == ("small", 0)
         counts = producer.counts()
         assert (counts.stored_records, counts.failed_records) == (100, 1)
         assert counts.first_failure is large.exception(0)

@@ -3,16 +3,22 @@
 import time
 from itertools import islice
 
-from ottla.pipeline.demo.feed import DAYS, Feed
+import pytest
+
+from ottla.pipeline.demo.feed import DAYS, SECONDS, Feed, accounts_for
+from ottla.pipeline.demo.verdict import poor_scores
+from ottla.pipeline.scoring.measuring import measure
+from ottla.pipeline.scoring.score import Score
 from ottla.pipeline.traffic.events import Event
 from ottla.pipeline.traffic.generator import DEFAULT_START_MS
 from ottla.pipeline.traffic.population import DAY_MS
+from ottla.pipeline.traffic.scenarios import Hardness
 
-SECONDS = 10.0
+TEN_S = 10.0
 
 
 def feed(*, is_forever: bool = False) -> Feed:
-    return Feed(seed=3, accounts=20, seconds=SECONDS, is_forever=is_forever)
+    return Feed(seed=3, accounts=20, seconds=TEN_S, is_forever=is_forever)
 
 
 def event_at(time_ms: int) -> Event:
@@ -20,7 +26,7 @@ def event_at(time_ms: int) -> Event:
 
 
 def test_the_whole_of_it_takes_the_seconds_that_were_asked_for() -> None:
-    assert feed().early_s(event_at(DEFAULT_START_MS + DAYS * DAY_MS), elapsed_s=0) == SECONDS
+    assert feed().early_s(event_at(DEFAULT_START_MS + DAYS * DAY_MS), elapsed_s=0) == TEN_S
     assert feed().early_s(event_at(DEFAULT_START_MS), elapsed_s=2.5) == -2.5
 
 
@@ -55,3 +61,33 @@ def test_a_run_that_goes_on_has_other_days_after_the_first_ones() -> None:
     assert max(times) > first_days_end_ms + DAY_MS
     assert max(times) < time.time() * 1000
     assert ours.event_time_ms == max(times)
+
+
+@pytest.mark.slow
+def test_a_shorter_run_has_fewer_accounts_and_not_a_faster_stream() -> None:
+    assert accounts_for(SECONDS) == 4000
+    assert accounts_for(SECONDS / 6) == 667
+    counts = []
+    for seconds in (SECONDS / 6, SECONDS / 3):
+        ours = Feed(seed=1, accounts=accounts_for(seconds), seconds=seconds, is_forever=False)
+        counts.append(sum(1 for _ in ours.events()) / seconds)
+    assert counts[0] == pytest.approx(counts[1], rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.5, 20.0])
+def test_a_short_run_has_cheats_of_both_kinds_and_a_correct_one_passes(seconds: float) -> None:
+    scores: list[Score] = []
+    measure(
+        range(1, 5),
+        Hardness.MEDIUM,
+        accounts=accounts_for(seconds),
+        days=DAYS,
+        batch_ms=DAY_MS // 4,
+        tell=lambda _, score: scores.append(score),
+    )
+    for score in scores:
+        planted = {line.detector: line.counts.right + line.counts.missed for line in score.detectors}
+        assert planted["device_switching"] >= 3
+        assert planted["invite_fraud"] >= 7
+        assert poor_scores(score) == []

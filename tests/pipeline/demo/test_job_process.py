@@ -43,3 +43,12 @@ def test_messages_are_told_once_without_the_tracebacks_of_libraries(tmp_path: Pa
     assert list(jobs.new_messages()) == told
     assert list(jobs.new_messages()) == []
     assert jobs.last_words().splitlines()[1:] == told
+
+
+def test_the_error_that_ended_the_jobs_is_all_that_is_said_of_their_end(tmp_path: Path) -> None:
+    jobs = job_process(tmp_path)
+    (tmp_path / "jobs.log").write_text(NOISE + "collect failed: 0 events read\nError: Spark can't start python\n")
+    assert jobs.last_words().splitlines() == [
+        "Spark can't start python",
+        f"all that they said: {tmp_path / 'jobs.log'}",
+    ]

@@ -82,6 +82,14 @@ def parse_records(
     return rows
 
 
+def nested_event(*, levels: int) -> dict[str, Any]:
+    """A sound event with an unknown field; the event's own object is the first level."""
+    deep: list[Any] = []
+    for _ in range(levels - 2):
+        deep = [deep]
+    return sample("ml_task_log", deep=deep)
+
+
 @pytest.mark.parametrize("topic", TOPIC_NAMES)
 def test_a_sound_event_of_each_topic_has_the_columns_of_its_table(topic: str) -> None:
     (row,) = parse_values(topic, sample(topic))
@@ -103,6 +111,8 @@ def test_a_sound_event_of_each_topic_has_the_columns_of_its_table(topic: str) ->
         ("ml_task_log", None, "not_json", "no value"),
         ("ml_task_log", b'{"event_id": "\xff\xfe"}', "not_json", "UTF-8"),
         ("ml_task_log", b"[" * 5000 + b"]" * 5000, "not_json", "nested"),
+        ("ml_task_log", b"[" * 5000, "not_json", "nested"),
+        ("ml_task_log", nested_event(levels=101), "not_json", "nested"),
         ("ml_task_log", [1, 2], "wrong_type", "a list"),
         ("ml_task_log", without(sample("ml_task_log"), "account_id"), "missing_field", "account_id is missing"),
         ("ml_task_log", sample("ml_task_log", event_id=""), "missing_field", "event_id is empty"),
@@ -142,6 +152,15 @@ def test_bad_events_have_their_class_and_a_reason_that_names_the_field(
     assert dead["key"] == b"key"
     assert dead["value"] == (value if isinstance(value, bytes | None) else json.dumps(value).encode())
     assert {dead[name] for name in EVENTS if name not in ("topic", "partition", "offset", "timestamp_ms")} == {None}
+
+
+@pytest.mark.parametrize(
+    "value", ["[{" * 500, '"' + "[{" * 500, "\\" * 501 + "[" * 500], ids=["text", "quoted", "escaped"]
+)
+def test_brackets_in_texts_and_a_hundred_levels_are_no_deep_nesting(value: str) -> None:
+    (row,) = parse_values("ml_task_log", {**nested_event(levels=100), "note": value})
+    assert row["error_class"] is None
+    assert json.loads(row["extra"])["note"] == value
 
 
 def test_reasons_hold_no_phone_numbers() -> None:

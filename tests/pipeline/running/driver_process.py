@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,15 @@ PATIENCE_S = 600.0
 class DriverProcess:
     """One run. `folder` holds store, checkpoint and metrics, as `rig.Pipeline` has them."""
 
-    def __init__(self, bootstrap: str, folder: Path, *arguments: str, store: Sequence[str] = ()) -> None:
-        """`store` are the options of another store than the embedded one in the folder."""
+    def __init__(
+        self,
+        bootstrap: str,
+        folder: Path,
+        *arguments: str,
+        store: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`store` are the options of another store than the embedded one in the folder; `environment` is ours else."""
         self.folder = folder
         self.metrics_path = folder / "metrics.json"
         self.metrics_path.unlink(missing_ok=True)
@@ -26,7 +33,8 @@ class DriverProcess:
         command = [sys.executable, "-m", "ottla.cli.main", "pipeline", "run", "--bootstrap", bootstrap]
         command += [*(store or ("--store-path", str(folder / "store"))), "--checkpoint", str(folder / "checkpoint")]
         command += ["--metrics-json", str(self.metrics_path), *arguments]
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        if environment is None:
+            environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         with self._log_path.open("a") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
@@ -61,10 +69,14 @@ class DriverProcess:
 
     def children(self, name: str) -> list[int]:
         """Processes of this name that it has started itself."""
-        found: set[int] = set()
-        for task in Path(f"/proc/{self._process.pid}/task").iterdir():
-            found.update(map(int, (task / "children").read_text().split()))
-        return [pid for pid in found if Path(f"/proc/{pid}/comm").read_text().strip() == name]
+        command = ["ps", "-A", "-o", "pid=", "-o", "ppid=", "-o", "comm="]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        rows = (line.split(maxsplit=2) for line in listed.splitlines())
+        return [
+            int(pid)
+            for pid, parent, path in rows
+            if parent == str(self._process.pid) and path.rpartition("/")[2] == name  # macOS gives the whole path
+        ]
 
     def kill(self) -> None:
         self._process.kill()

@@ -118,7 +118,7 @@ def test_topics_may_come_late_go_and_come_again_and_grow(spark: "SparkSession", 
     )
     pipeline.told.clear()
     assert pipeline.run(spark)
-    assert [line for line in pipeline.told if f"made anew, now read from the beginning: {CREDIT.name}" in line]
+    assert [line for line in pipeline.told if f"created again, now read from the beginning: {CREDIT.name}" in line]
     assert ids(pipeline) >= {f"c{number}" for number in range(9)}
     assert pipeline.progress["collect"].rows_read == 10, "the other topic goes on from where it was"
     assert pipeline.run(spark)

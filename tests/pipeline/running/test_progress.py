@@ -4,6 +4,7 @@ import json
 from io import StringIO
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from ottla.pipeline.jobs.port import BatchOutcome
@@ -39,16 +40,31 @@ def test_batches_add_up_in_the_metrics_file(tmp_path: Path) -> None:
 
 def test_the_summary_says_what_there_was_and_leaves_out_what_there_was_not() -> None:
     line = counted().summary(2.0)
-    expected = "collect running: 15 events read, 10 rows written, 1 repeated, 2 late, 4 dead, 2 batches in 2.0 s"
-    assert line == f"{expected}, 7 still to read"
+    expected = "collect running: 15 events read, 10 rows written, 1 duplicates, 2 late, 4 dead, 2 batches in 2.0 s"
+    assert line == f"{expected}, lag 7"
     assert JobProgress("x", "g").summary(1.0) == "x starting: 0 events read, 0 rows written, 0 batches in 1.0 s"
 
 
-def test_a_terminal_shows_a_line_for_each_job_and_a_file_only_what_is_told() -> None:
-    for is_terminal in (True, False):
-        written = StringIO()
-        with LiveLine(Console(file=written, force_terminal=is_terminal, width=150)) as live:
-            live.show([counted()])
-            live.tell("[it] happened")
-        assert "[it] happened" in written.getvalue()
-        assert ("collect" in written.getvalue()) is is_terminal
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("term", "is_redrawn"), [("xterm", True), ("dumb", False), ("", False)])
+def test_a_terminal_shows_a_line_for_each_job_and_one_that_can_not_be_redrawn_only_messages(
+    term: str, is_redrawn: bool
+) -> None:
+    written = Terminal()
+    with LiveLine(Console(file=written, width=60, height=24, _environ={"TERM": term})) as live:
+        live.show([counted()])
+        live.tell("[it] happened")
+    assert "[it] happened" in written.getvalue()
+    assert ("collect" in written.getvalue()) is is_redrawn
+
+
+def test_a_file_has_only_messages() -> None:
+    written = StringIO()
+    with LiveLine(Console(file=written, _environ={"TERM": "xterm"})) as live:
+        live.show([counted()])
+        live.tell("[it] happened")
+    assert written.getvalue() == "[it] happened\n"

@@ -122,6 +122,44 @@ def test_after_too_many_failures_it_is_given_up_and_the_next_run_goes_on(rig: Ri
     assert (again.progress.state, again.progress.rows_read) == (DONE, 7)
 
 
+class Mapping(Counting):
+    """Its records pass through a Python process of Spark's."""
+
+    def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
+        self.batches.append(batch)
+        mapped = frame.select("offset").mapInArrow(lambda batches: batches, "offset long")
+        return BatchOutcome(rows_read=mapped.count(), rows_written=0)
+
+
+def test_what_fails_the_same_way_each_time_is_given_up_at_once(
+    rig: Rig, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/nonexistent/python")
+    job = Mapping(rig.topic)
+    query = rig.query(job)
+    rig.run_to_end(query)
+    assert query.progress.state == FAILED
+    reason = "Spark can't start /nonexistent/python: No such file or directory"
+    assert query.progress.last_failure == reason
+    assert rig.told[-1] == f"counting is given up, it would fail again: {reason}"
+
+
+def test_a_failure_that_repeats_is_said_once_and_counted_at_its_end(rig: Rig) -> None:
+    class Stubborn(Counting):
+        def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
+            self.batches.append(batch)
+            if len(self.batches) <= 4:
+                raise RuntimeError("the same each time")
+            return BatchOutcome(rows_read=frame.count(), rows_written=0)
+
+    query = rig.query(Stubborn(rig.topic))
+    rig.run_to_end(query)
+    assert query.progress.state == DONE
+    said = [line for line in rig.told if "the same each time" in line]
+    assert len(said) == 1
+    assert re.fullmatch(r"counting goes on after \d+ failures", rig.told[-1]), rig.told
+
+
 def test_a_checkpoint_that_can_not_be_written_is_tried_again(rig: Rig, tmp_path: Path) -> None:
     in_the_way = tmp_path / "counting" / "spark"
     in_the_way.parent.mkdir()

@@ -1,6 +1,6 @@
 """The asyncio consumer: the blocking one's names, with `await` where a call may wait; all in one event loop.
 
-A thin face over `session.py`; the lane is the loop itself.
+A thin face over `session.py`; the client loop is the loop itself.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ottla.clients.cluster_view import NO_LEADER
 from ottla.clients.config import ClientConfig
 from ottla.clients.consumer.consumer import checked_offset, make_metadata, wall_ms
 from ottla.clients.consumer.core import ConsumerCore
@@ -27,7 +28,6 @@ from ottla.clients.consumer.values import (
 )
 from ottla.clients.errors import ClientClosed, ClientError
 from ottla.clients.network.asyncio_network import AsyncioNetwork
-from ottla.clients.network.metadata import NO_LEADER
 from ottla.core.types import BrokerId, Offset, TimestampMs, TopicPartition
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class _LoopWaiting:
-    """The user's task waits on a future; the lane is the same loop."""
+    """The user's task waits on a future; the client loop is the same loop."""
 
     def __init__(self, network: AsyncioNetwork) -> None:
         self._loop = network.loop
@@ -48,7 +48,7 @@ class _LoopWaiting:
         self.now_ms = network.now_ms
         self.post = network.call_soon
 
-    def in_lane(self, callback: Callable[[], T]) -> T:
+    def in_loop(self, callback: Callable[[], T]) -> T:
         return callback()
 
     def clear(self) -> None:
@@ -152,9 +152,9 @@ class Consumer:
         subscription = self._core.subscription
         return set(subscription.topics) if subscription.is_of_group else set()
 
-    def assign(self, places: Iterable[TopicPartition]) -> None:
+    def assign(self, topic_partitions: Iterable[TopicPartition]) -> None:
         with self._sole_use():
-            self._session.assign(places)
+            self._session.assign(topic_partitions)
 
     def assignment(self) -> set[TopicPartition]:
         return set(self._core.subscription.states)
@@ -164,66 +164,68 @@ class Consumer:
             count = await self._session.partition_count(topic, timeout_ms)
         return [TopicPartition(topic, number) for number in range(count)]
 
-    def leader_of(self, place: TopicPartition) -> BrokerId | None:
-        leader_id = self._core.metadata.leader_of(TopicPartition(*place))
+    def leader_of(self, topic_partition: TopicPartition) -> BrokerId | None:
+        leader_id = self._core.metadata.leader_of(TopicPartition(*topic_partition))
         return None if leader_id == NO_LEADER else leader_id
 
     @property
     def unreachable(self) -> ClientError | None:
         return self._core.metadata.failure
 
-    def pause(self, *places: TopicPartition) -> None:
+    def pause(self, *topic_partitions: TopicPartition) -> None:
         with self._sole_use():
-            self._core.set_paused(places, is_paused=True)
+            self._core.set_paused(topic_partitions, is_paused=True)
 
-    def resume(self, *places: TopicPartition) -> None:
+    def resume(self, *topic_partitions: TopicPartition) -> None:
         with self._sole_use():
-            self._core.set_paused(places, is_paused=False)
+            self._core.set_paused(topic_partitions, is_paused=False)
 
     def paused(self) -> set[TopicPartition]:
-        return {place for place, state in self._core.subscription.states.items() if state.is_paused}
+        return {topic_partition for topic_partition, state in self._core.subscription.states.items() if state.is_paused}
 
     # From where.
 
-    def seek(self, place: TopicPartition, offset: Offset | OffsetAndMetadata, *, until: Offset | None = None) -> None:
+    def seek(
+        self, topic_partition: TopicPartition, offset: Offset | OffsetAndMetadata, *, until: Offset | None = None
+    ) -> None:
         """With `until`, no more is asked for than leads up to that offset."""
         with self._sole_use():
-            self._core.seek(TopicPartition(*place), checked_offset(offset), until=until)
+            self._core.seek(TopicPartition(*topic_partition), checked_offset(offset), until=until)
 
-    def seek_to_beginning(self, *places: TopicPartition) -> None:
+    def seek_to_beginning(self, *topic_partitions: TopicPartition) -> None:
         with self._sole_use():
-            self._core.seek_by(places or self.assignment(), EARLIEST)
+            self._core.seek_by(topic_partitions or self.assignment(), EARLIEST)
 
-    def seek_to_end(self, *places: TopicPartition) -> None:
+    def seek_to_end(self, *topic_partitions: TopicPartition) -> None:
         with self._sole_use():
-            self._core.seek_by(places or self.assignment(), LATEST)
+            self._core.seek_by(topic_partitions or self.assignment(), LATEST)
 
     async def seek_to_time(
-        self, timestamp_ms: TimestampMs, *places: TopicPartition, timeout_ms: int | None = None
+        self, timestamp_ms: TimestampMs, *topic_partitions: TopicPartition, timeout_ms: int | None = None
     ) -> None:
-        wanted = places or tuple(self.assignment())
+        wanted = topic_partitions or tuple(self.assignment())
         found = await self.offsets_for_times(dict.fromkeys(wanted, timestamp_ms), timeout_ms=timeout_ms)
-        for place, offset in found.items():
+        for topic_partition, offset in found.items():
             if offset is None:
-                self.seek_to_end(place)
+                self.seek_to_end(topic_partition)
             else:
-                self.seek(place, OffsetAndMetadata(offset.offset, "", offset.leader_epoch))
+                self.seek(topic_partition, OffsetAndMetadata(offset.offset, "", offset.leader_epoch))
 
-    async def position(self, place: TopicPartition, timeout_ms: int | None = None) -> Offset:
+    async def position(self, topic_partition: TopicPartition, timeout_ms: int | None = None) -> Offset:
         with self._sole_use():
-            return await self._session.position(place, timeout_ms)
+            return await self._session.position(topic_partition, timeout_ms)
 
     async def beginning_offsets(
-        self, places: Iterable[TopicPartition], timeout_ms: int | None = None
+        self, topic_partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, Offset]:
         with self._sole_use():
-            return await self._session.ends(places, timeout_ms, is_beginning=True)
+            return await self._session.ends(topic_partitions, timeout_ms, is_beginning=True)
 
     async def end_offsets(
-        self, places: Iterable[TopicPartition], timeout_ms: int | None = None
+        self, topic_partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, Offset]:
         with self._sole_use():
-            return await self._session.ends(places, timeout_ms, is_beginning=False)
+            return await self._session.ends(topic_partitions, timeout_ms, is_beginning=False)
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, TimestampMs], timeout_ms: int | None = None
@@ -231,8 +233,8 @@ class Consumer:
         with self._sole_use():
             return await self._session.find_offsets(timestamps, timeout_ms)
 
-    def lag(self, place: TopicPartition) -> int | None:
-        return self._core.lag_of(TopicPartition(*place))
+    def lag(self, topic_partition: TopicPartition) -> int | None:
+        return self._core.lag_of(TopicPartition(*topic_partition))
 
     # Committing.
 
@@ -245,10 +247,10 @@ class Consumer:
             self._session.commit_async(offsets, callback)
 
     async def committed(
-        self, places: Iterable[TopicPartition], timeout_ms: int | None = None
+        self, topic_partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         with self._sole_use():
-            return await self._session.committed(places, timeout_ms)
+            return await self._session.committed(topic_partitions, timeout_ms)
 
     def group_metadata(self) -> GroupMetadata:
         return self._core.identity()

@@ -3,8 +3,11 @@
 from typing import TYPE_CHECKING
 
 from ottla.clients.fetched_batches import UnreadableRecords, WantedBatches
-from ottla.columns.decoding import ColumnDecoder
+from ottla.core.extras import needs_extra
 from ottla.records.errors import CorruptBatch
+
+with needs_extra("poll_arrow", "columns"):
+    from ottla.columns.decoding import ColumnDecoder
 
 if TYPE_CHECKING:
     import pyarrow
@@ -14,7 +17,7 @@ def decode_arrow(wanted: WantedBatches | None, *, with_headers: bool, check_crcs
     """All records of an answer's part for one partition; None when there are none."""
     if wanted is None:
         return None
-    topic, partition = wanted.place
+    topic, partition = wanted.topic_partition
     decoder = ColumnDecoder(with_headers=with_headers)
     try:
         decoder.add_all(
@@ -26,5 +29,5 @@ def decode_arrow(wanted: WantedBatches | None, *, with_headers: bool, check_crcs
             check_crc=check_crcs,
         )
     except CorruptBatch as damage:
-        raise UnreadableRecords(f"{wanted.place}: from offset {wanted.from_offset} on: {damage}") from damage
+        raise UnreadableRecords(f"{wanted.topic_partition}: from offset {wanted.from_offset} on: {damage}") from damage
     return decoder.finish() if decoder.count else None

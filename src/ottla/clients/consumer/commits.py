@@ -1,6 +1,6 @@
 """Committing offsets and reading back what is committed.
 
-Lives in the lane. Commits go out one after the other, in the order of the calls, so that an older one never undoes a
+Lives in the loop. Commits go out one after the other, in the order of the calls, so that an older one never undoes a
 newer one; one that is waited for is tried again while its time lasts, the others are not.
 """
 
@@ -8,14 +8,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeAlias
 
-from ottla.clients.consumer.coordinator import MOVED, Coordinator
+from ottla.clients.consumer.coordinator import Coordinator
 from ottla.clients.consumer.errors import error_of
 from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
 from ottla.clients.consumer_protocol import numbers_by_topic
+from ottla.clients.error_rules import COORDINATOR_RETRIABLE, STALE_COORDINATOR
 from ottla.clients.errors import BrokerError, ClientError, ConnectionFailed, TimedOut
-from ottla.clients.network.port import Network, Timer
+from ottla.clients.network.port import Network
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
+from ottla.links.backoff import Backoff
+from ottla.links.link import Timer
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -27,13 +30,8 @@ from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetch
 # The newest versions that name one group and topics by their names.
 _COMMIT_VERSIONS: Final = (2, 9)
 _FETCH_VERSIONS: Final = (1, 7)
-_NOT_YET: Final = MOVED | {
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.UNSTABLE_OFFSET_COMMIT,
-}
-_LOST: Final = MOVED | {ErrorCode.REQUEST_TIMED_OUT}
+_FETCH_RETRIED: Final = COORDINATOR_RETRIABLE - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+_LOST: Final = STALE_COORDINATOR | {ErrorCode.REQUEST_TIMED_OUT}
 
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 OnCommitted: TypeAlias = Callable[[ClientError | None], None]
@@ -56,7 +54,7 @@ class Committer(Protocol):
 
 
 class _Commit:
-    __slots__ = ("deadline_ms", "is_retried", "offsets", "on_committed", "timeout_ms")
+    __slots__ = ("attempts", "deadline_ms", "is_retried", "offsets", "on_committed", "timeout_ms")
 
     def __init__(
         self, offsets: Offsets, on_committed: OnCommitted, *, deadline_ms: int, timeout_ms: int, is_retried: bool
@@ -66,18 +64,17 @@ class _Commit:
         self.deadline_ms = deadline_ms
         self.timeout_ms = timeout_ms
         self.is_retried = is_retried
+        self.attempts = 0
 
 
 class Commits:
     """One per consumer with a group."""
 
-    def __init__(
-        self, network: Network, coordinator: Coordinator, committer: Committer, *, retry_backoff_ms: int
-    ) -> None:
+    def __init__(self, network: Network, coordinator: Coordinator, committer: Committer, *, backoff: Backoff) -> None:
         self._network = network
         self._coordinator = coordinator
         self._committer = committer
-        self._retry_backoff_ms = retry_backoff_ms
+        self._backoff = backoff
         self._queue: deque[_Commit] = deque()
         self._is_sending = False
 
@@ -130,14 +127,14 @@ class Commits:
 
     def _send(self, commit: _Commit) -> None:
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for place, (offset, metadata, leader_epoch) in commit.offsets.items():
+        for topic_partition, (offset, metadata, leader_epoch) in commit.offsets.items():
             partition = OffsetCommitRequestPartition(
-                partition_index=place.partition,
+                partition_index=topic_partition.partition,
                 committed_offset=offset,
                 committed_leader_epoch=leader_epoch,
                 committed_metadata=metadata,
             )
-            topics.setdefault(place.topic, []).append(partition)
+            topics.setdefault(topic_partition.topic, []).append(partition)
         identity = self._committer.identity
         request = OffsetCommitRequest(
             group_id=identity.group_id,
@@ -164,13 +161,16 @@ class Commits:
         if not errors:
             self._finish(commit, None)
             return
-        place, code = next(
-            ((place, code) for place, code in errors.items() if code not in _NOT_YET), next(iter(errors.items()))
+        topic_partition, code = next(
+            ((topic_partition, code) for topic_partition, code in errors.items() if code not in COORDINATOR_RETRIABLE),
+            next(iter(errors.items())),
         )
-        failure = error_of(code, f"group {identity.group_id}: committing {commit.offsets[place].offset} of {place}")
+        failure = error_of(
+            code, f"group {identity.group_id}: committing {commit.offsets[topic_partition].offset} of {topic_partition}"
+        )
         if code in _LOST:
             self._coordinator.lost()
-        if code in _NOT_YET:
+        if code in COORDINATOR_RETRIABLE:
             self._retry(commit, failure)
         else:
             self._committer.on_commit_error(code, identity)
@@ -179,10 +179,13 @@ class Commits:
     def _retry(self, commit: _Commit, why: ClientError) -> None:
         if not commit.is_retried:
             self._finish(commit, why)
-        elif self._network.now_ms() + self._retry_backoff_ms >= commit.deadline_ms:
+            return
+        delay_ms = self._backoff.delay_ms(commit.attempts)
+        commit.attempts += 1
+        if self._network.now_ms() + delay_ms >= commit.deadline_ms:
             self._finish(commit, self._timed_out(commit, why))
         else:
-            self._network.call_later(self._retry_backoff_ms, self._send_first)
+            self._network.call_later(delay_ms, self._send_first)
 
     def _timed_out(self, commit: _Commit, why: ClientError | None) -> ClientError:
         group_id = self._committer.identity.group_id
@@ -196,9 +199,9 @@ class Commits:
         commit.on_committed(outcome)
         self._network.call_soon(self._send_first)
 
-    def fetch(self, places: Iterable[TopicPartition], *, timeout_ms: int, on_fetched: OnFetched) -> None:
+    def fetch(self, topic_partitions: Iterable[TopicPartition], *, timeout_ms: int, on_fetched: OnFetched) -> None:
         """What the group has committed for these partitions; those without a commit are left out."""
-        _CommittedFetch(self, numbers_by_topic(places), timeout_ms, on_fetched).attempt()
+        _CommittedFetch(self, numbers_by_topic(topic_partitions), timeout_ms, on_fetched).attempt()
 
     def _read_fetched(
         self, answer: OffsetFetchResponse | ClientError
@@ -211,11 +214,11 @@ class Commits:
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for topic in answer.topics:
             for partition in topic.partitions:
-                place = TopicPartition(topic.name, partition.partition_index)
+                topic_partition = TopicPartition(topic.name, partition.partition_index)
                 if partition.error_code != ErrorCode.NONE:
-                    return error_of(partition.error_code, f"{what} of {place}")
+                    return error_of(partition.error_code, f"{what} of {topic_partition}")
                 if partition.committed_offset >= 0:
-                    found[place] = OffsetAndMetadata(
+                    found[topic_partition] = OffsetAndMetadata(
                         partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
                     )
         return found
@@ -232,6 +235,7 @@ class _CommittedFetch:
         self._timeout_ms = timeout_ms
         self._on_fetched = on_fetched
         self._why: ClientError | None = None
+        self._attempts = 0
         self._is_done = False
         self._timer = self._network.call_later(timeout_ms, self._give_up)
 
@@ -261,9 +265,12 @@ class _CommittedFetch:
         code = outcome.error_code if isinstance(outcome, BrokerError) else ErrorCode.NONE
         if code in _LOST:
             self._coordinator.lost()
-        if isinstance(outcome, ConnectionFailed) or code in _NOT_YET - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}:
+        if isinstance(outcome, ConnectionFailed) or code in COORDINATOR_RETRIABLE - {
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        }:
             self._why = outcome if isinstance(outcome, ClientError) else None
-            self._network.call_later(self._owner._retry_backoff_ms, self.attempt)
+            self._network.call_later(self._owner._backoff.delay_ms(self._attempts), self.attempt)
+            self._attempts += 1
         else:
             self._finish(outcome)
 

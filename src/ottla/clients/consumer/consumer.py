@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     import pyarrow
 
+    from ottla.clients import cluster_view, errors
     from ottla.clients import config as configs
-    from ottla.clients import errors
     from ottla.clients.consumer import core as cores
     from ottla.clients.consumer import errors as consumer_errors
     from ottla.clients.consumer import keys, reset, session, values
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Offsets,
     )
     from ottla.clients.fetched_batches import WantedBatches
-    from ottla.clients.network import lent
+    from ottla.clients.network import caller_driven
     from ottla.clients.network import metadata as metadatas
     from ottla.core import types
     from ottla.core.types import BrokerId, Offset, TimestampMs, TopicPartition
@@ -48,21 +48,22 @@ else:
     session = LazyModule("ottla.clients.consumer.session")
     values = LazyModule("ottla.clients.consumer.values")
     consumer_errors = LazyModule("ottla.clients.consumer.errors")
-    lent = LazyModule("ottla.clients.network.lent")
+    caller_driven = LazyModule("ottla.clients.network.caller_driven")
     metadatas = LazyModule("ottla.clients.network.metadata")
+    cluster_view = LazyModule("ottla.clients.cluster_view")
     types = LazyModule("ottla.core.types")
 
 T = TypeVar("T")
 
 
 class _ThreadWaiting:
-    """The user's thread is the lane while it waits; see `LentNetwork`."""
+    """The user's thread is the client loop while it waits; see `CallerDrivenNetwork`."""
 
-    def __init__(self, network: lent.LentNetwork) -> None:
+    def __init__(self, network: caller_driven.CallerDrivenNetwork) -> None:
         self._network = network
         self._is_set = False
         self.now_ms = network.now_ms
-        self.in_lane = network.call
+        self.in_loop = network.call
 
     def post(self, callback: Callable[[], None]) -> None:
         self._network.call(callback)
@@ -71,7 +72,7 @@ class _ThreadWaiting:
         self._is_set = False
 
     def wake(self) -> None:
-        """In the lane."""
+        """In the loop."""
         self._is_set = True
 
     def wake_from_outside(self) -> None:
@@ -119,8 +120,10 @@ class Consumer:
         self._waiting = waiting
         self._network.start()
 
-    def _new_network(self, config: configs.ClientConfig) -> lent.LentNetwork:
-        return lent.LentNetwork(config.bootstrap, client_id=config.client_id, settings=config.network_settings())
+    def _new_network(self, config: configs.ClientConfig) -> caller_driven.CallerDrivenNetwork:
+        return caller_driven.CallerDrivenNetwork(
+            config.bootstrap, client_id=config.client_id, settings=config.network_settings()
+        )
 
     # Reading.
 
@@ -133,7 +136,7 @@ class Consumer:
 
     def poll_arrow(self, timeout_ms: int = 500, *, with_headers: bool = False) -> pyarrow.RecordBatch | None:
         """The next records of one partition as a `pyarrow.RecordBatch` in the schema of Spark's Kafka source; None when
-        none came. No Python object is made per record. Needs `pip install ottla[columns]`.
+        none came. No Python object is made per record. Needs the extra `columns`.
         """
         from ottla.clients.consumer.arrow import decode_arrow
 
@@ -172,9 +175,9 @@ class Consumer:
         subscription = self._core.subscription
         return set(subscription.topics) if subscription.is_of_group else set()
 
-    def assign(self, places: Iterable[TopicPartition]) -> None:
+    def assign(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """These partitions, by hand and without a group's rebalances. Excludes `subscribe`."""
-        self._do(lambda: self._session.assign(places))
+        self._do(lambda: self._session.assign(topic_partitions))
 
     def assignment(self) -> set[TopicPartition]:
         return set(self._core.subscription.states)
@@ -184,65 +187,71 @@ class Consumer:
         count = self._run(self._session.partition_count(topic, timeout_ms))
         return [types.TopicPartition(topic, number) for number in range(count)]
 
-    def leader_of(self, place: TopicPartition) -> BrokerId | None:
+    def leader_of(self, topic_partition: TopicPartition) -> BrokerId | None:
         """The broker that leads a partition, by what is known now; None without one, or for a topic not in view."""
-        leader_id = self._core.metadata.leader_of(types.TopicPartition(*place))
-        return None if leader_id == metadatas.NO_LEADER else leader_id
+        leader_id = self._core.metadata.leader_of(types.TopicPartition(*topic_partition))
+        return None if leader_id == cluster_view.NO_LEADER else leader_id
 
     @property
     def unreachable(self) -> errors.ClientError | None:
         """Why no broker answers at the moment; None while one does. Poll goes on trying all the same."""
         return self._core.metadata.failure
 
-    def pause(self, *places: TopicPartition) -> None:
+    def pause(self, *topic_partitions: TopicPartition) -> None:
         """Poll returns nothing of them until `resume`; what was fetched is kept. A rebalance forgets it."""
-        self._lane(lambda: self._core.set_paused(places, is_paused=True))
+        self._in_loop(lambda: self._core.set_paused(topic_partitions, is_paused=True))
 
-    def resume(self, *places: TopicPartition) -> None:
-        self._lane(lambda: self._core.set_paused(places, is_paused=False))
+    def resume(self, *topic_partitions: TopicPartition) -> None:
+        self._in_loop(lambda: self._core.set_paused(topic_partitions, is_paused=False))
 
     def paused(self) -> set[TopicPartition]:
-        return {place for place, state in self._core.subscription.states.items() if state.is_paused}
+        return {topic_partition for topic_partition, state in self._core.subscription.states.items() if state.is_paused}
 
     # From where.
 
-    def seek(self, place: TopicPartition, offset: Offset | OffsetAndMetadata, *, until: Offset | None = None) -> None:
+    def seek(
+        self, topic_partition: TopicPartition, offset: Offset | OffsetAndMetadata, *, until: Offset | None = None
+    ) -> None:
         """Poll goes on from there. With `until`, no more is asked for than leads up to that offset; what an answer
         brings beyond it is handed out all the same.
         """
-        self._lane(lambda: self._core.seek(types.TopicPartition(*place), checked_offset(offset), until=until))
+        self._in_loop(
+            lambda: self._core.seek(types.TopicPartition(*topic_partition), checked_offset(offset), until=until)
+        )
 
-    def seek_to_beginning(self, *places: TopicPartition) -> None:
+    def seek_to_beginning(self, *topic_partitions: TopicPartition) -> None:
         """All that are assigned unless some are given; found when poll or `position` needs it."""
-        self._lane(lambda: self._core.seek_by(places or self.assignment(), reset.EARLIEST))
+        self._in_loop(lambda: self._core.seek_by(topic_partitions or self.assignment(), reset.EARLIEST))
 
-    def seek_to_end(self, *places: TopicPartition) -> None:
-        self._lane(lambda: self._core.seek_by(places or self.assignment(), reset.LATEST))
+    def seek_to_end(self, *topic_partitions: TopicPartition) -> None:
+        self._in_loop(lambda: self._core.seek_by(topic_partitions or self.assignment(), reset.LATEST))
 
-    def seek_to_time(self, timestamp_ms: TimestampMs, *places: TopicPartition, timeout_ms: int | None = None) -> None:
+    def seek_to_time(
+        self, timestamp_ms: TimestampMs, *topic_partitions: TopicPartition, timeout_ms: int | None = None
+    ) -> None:
         """To the first record at or after a time, or to the end where there is none."""
-        wanted = places or tuple(self.assignment())
+        wanted = topic_partitions or tuple(self.assignment())
         found = self.offsets_for_times(dict.fromkeys(wanted, timestamp_ms), timeout_ms=timeout_ms)
-        for place, offset in found.items():
+        for topic_partition, offset in found.items():
             if offset is None:
-                self.seek_to_end(place)
+                self.seek_to_end(topic_partition)
             else:
-                self.seek(place, values.OffsetAndMetadata(offset.offset, "", offset.leader_epoch))
+                self.seek(topic_partition, values.OffsetAndMetadata(offset.offset, "", offset.leader_epoch))
 
-    def position(self, place: TopicPartition, timeout_ms: int | None = None) -> Offset:
+    def position(self, topic_partition: TopicPartition, timeout_ms: int | None = None) -> Offset:
         """The offset that poll returns next."""
-        return self._run(self._session.position(place, timeout_ms))
+        return self._run(self._session.position(topic_partition, timeout_ms))
 
     def beginning_offsets(
-        self, places: Iterable[TopicPartition], timeout_ms: int | None = None
+        self, topic_partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, Offset]:
-        return self._run(self._session.ends(places, timeout_ms, is_beginning=True))
+        return self._run(self._session.ends(topic_partitions, timeout_ms, is_beginning=True))
 
     def end_offsets(
-        self, places: Iterable[TopicPartition], timeout_ms: int | None = None
+        self, topic_partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, Offset]:
         """One beyond the last record; with read_committed, beyond the last that is decided."""
-        return self._run(self._session.ends(places, timeout_ms, is_beginning=False))
+        return self._run(self._session.ends(topic_partitions, timeout_ms, is_beginning=False))
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, TimestampMs], timeout_ms: int | None = None
@@ -250,9 +259,9 @@ class Consumer:
         """The first record at or after each time; None where there is none."""
         return self._run(self._session.find_offsets(timestamps, timeout_ms))
 
-    def lag(self, place: TopicPartition) -> int | None:
+    def lag(self, topic_partition: TopicPartition) -> int | None:
         """Records from the position to the end that the last fetch saw; None before the first one."""
-        return self._lane(lambda: self._core.lag_of(types.TopicPartition(*place)))
+        return self._in_loop(lambda: self._core.lag_of(types.TopicPartition(*topic_partition)))
 
     # Committing.
 
@@ -267,18 +276,18 @@ class Consumer:
         self._do(lambda: self._session.commit_async(offsets, callback))
 
     def committed(
-        self, places: Iterable[TopicPartition], timeout_ms: int | None = None
+        self, topic_partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where nothing is."""
-        return self._run(self._session.committed(places, timeout_ms))
+        return self._run(self._session.committed(topic_partitions, timeout_ms))
 
     def group_metadata(self) -> GroupMetadata:
         """For `Producer.send_offsets_to_transaction`."""
-        return self._lane(self._core.identity)
+        return self._in_loop(self._core.identity)
 
     def enforce_rebalance(self, reason: str = "enforce_rebalance was called") -> None:
         """Let the group share its partitions out anew; happens in later polls."""
-        self._lane(lambda: self._core.enforce_rebalance(reason))
+        self._in_loop(lambda: self._core.enforce_rebalance(reason))
 
     # The end.
 
@@ -325,7 +334,7 @@ class Consumer:
 
         return self._run(run())
 
-    def _lane(self, call: Callable[[], T]) -> T:
+    def _in_loop(self, call: Callable[[], T]) -> T:
         if self._session.is_closed:
             raise errors.ClientClosed("the consumer is closed")
         return self._do(lambda: self._network.call(call))

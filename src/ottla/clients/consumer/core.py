@@ -1,7 +1,7 @@
 """The consumer without I/O: subscription, group, positions and fetches wired together, over the network port.
 
-Lives in the lane, but for a few plain attributes that the user's side reads or writes (`attention`, `last_poll_ms`,
-`is_polling`); each of them has one writer.
+Lives in the client loop, but for a few plain attributes that the user's side reads or writes (`attention`,
+`last_poll_ms`, `is_polling`); each of them has one writer.
 """
 
 import re
@@ -13,6 +13,7 @@ from ottla.clients.config import ClientConfig
 from ottla.clients.consumer.commits import Commits, Offsets, OnCommitted, OnFetched
 from ottla.clients.consumer.coordinator import Coordinator
 from ottla.clients.consumer.errors import IllegalUse, NoOffsetForPartition, error_of
+from ottla.clients.consumer.fetch_buffer import FetchBuffer
 from ottla.clients.consumer.fetcher import READ_COMMITTED, READ_UNCOMMITTED, Fetcher, FetchSettings
 from ottla.clients.consumer.group import Group
 from ottla.clients.consumer.group_requests import GroupSettings
@@ -20,12 +21,12 @@ from ottla.clients.consumer.offset_lookup import Found, OffsetLookup
 from ottla.clients.consumer.positions import Positions
 from ottla.clients.consumer.rebalance import RebalanceEvent
 from ottla.clients.consumer.reset import ResetStrategy, parse_reset
-from ottla.clients.consumer.shelf import Shelf
 from ottla.clients.consumer.strategies import parse_strategies
 from ottla.clients.consumer.subscription import Kind, Subscription
 from ottla.clients.consumer.validation import Validation
 from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
 from ottla.clients.errors import ClientError
+from ottla.clients.network.coordinators import Coordinators
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.core.errors import ErrorCode
@@ -37,7 +38,7 @@ _TOPIC_ERRORS: Final = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.T
 
 class ConsumerCore:
     """One per consumer. `on_attention` wakes the user's side: records, an event or an error wait; `hand_over` is how
-    the user's side has something done in the lane without waiting for it.
+    the user's side has something done in the client loop without waiting for it.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class ConsumerCore:
         hand_over: Callable[[Callable[[], None]], None],
         on_attention: Callable[[], None],
     ) -> None:
-        self.attention = False  # written in the lane: there are events or errors
+        self.attention = False  # written in the loop: there are events or errors
         self.last_poll_ms = network.now_ms()  # written by the user's side
         self.is_polling = False  # written by the user's side
         self.errors: deque[ClientError] = deque()
@@ -59,24 +60,23 @@ class ConsumerCore:
         self._network = network
         self._config = config
         self._wake = on_attention
-        retry_backoff_ms = config.get_int("retry.backoff.ms")
+        backoff = config.retry_backoff()
         is_committed_only = config.get_str("isolation.level") == "read_committed"
         isolation_level = READ_COMMITTED if is_committed_only else READ_UNCOMMITTED
         reset = parse_reset(config.get_str("auto.offset.reset"))
-        self.shelf = Shelf(
+        self.fetch_buffer = FetchBuffer(
             check_crcs=config.get_bool("check.crcs"),
             key_deserializer=config.get_object("key.deserializer"),
             value_deserializer=config.get_object("value.deserializer"),
             on_drained=lambda: hand_over(self.fetch),
         )
-        self._lookup = OffsetLookup(
-            network, metadata, isolation_level=isolation_level, retry_backoff_ms=retry_backoff_ms
-        )
+        self._lookup = OffsetLookup(network, metadata, isolation_level=isolation_level, backoff=backoff)
         self.group: Group | None = None
         self._commits: Commits | None = None
         group_id = config.get_optional_str("group.id")
         if group_id is not None:
-            coordinator = Coordinator(network, metadata, group_id, retry_backoff_ms=retry_backoff_ms)
+            coordinators = Coordinators(network, metadata, backoff)
+            coordinator = Coordinator(network, coordinators, group_id)
             self.group = Group(
                 network,
                 metadata,
@@ -88,14 +88,14 @@ class ConsumerCore:
                 on_topics=self._show_topics,
                 poll_idle_ms=self._poll_idle_ms,
             )
-            self._commits = Commits(network, coordinator, self.group, retry_backoff_ms=retry_backoff_ms)
+            self._commits = Commits(network, coordinator, self.group, backoff=backoff)
         self._positions = Positions(
             network,
             self.subscription,
             self._lookup,
             self._commits,
             reset=reset,
-            retry_backoff_ms=retry_backoff_ms,
+            backoff=backoff,
             wall_ms=wall_ms,
             on_found=self.fetch,
             on_error=self._put_error,
@@ -107,7 +107,7 @@ class ConsumerCore:
             partition_max_bytes=config.get_int("max.partition.fetch.bytes"),
             isolation_level=isolation_level,
             rack_id=config.get_str("client.rack"),
-            retry_backoff_ms=retry_backoff_ms,
+            backoff=backoff,
             preferred_replica_ms=config.get_int("metadata.max.age.ms"),
             reset=reset,
         )
@@ -116,7 +116,7 @@ class ConsumerCore:
             metadata,
             self.subscription,
             reset=reset,
-            retry_backoff_ms=retry_backoff_ms,
+            backoff=backoff,
             on_valid=lambda: self._fetcher.send(),
             on_reset=self._positions.tend,
             on_error=self._put_error,
@@ -125,7 +125,7 @@ class ConsumerCore:
             network,
             metadata,
             self.subscription,
-            self.shelf,
+            self.fetch_buffer,
             fetch_settings,
             is_unchecked=self._validation.is_open,
             on_ready=on_attention,
@@ -153,7 +153,7 @@ class ConsumerCore:
             error = self.errors.popleft()
             if not isinstance(error, NoOffsetForPartition):
                 return error
-            states = [self.subscription.states.get(place) for place in error.places]
+            states = [self.subscription.states.get(topic_partition) for topic_partition in error.topic_partitions]
             if any(state is not None and state.position is None and state.reset is None for state in states):
                 return error
         return None
@@ -188,8 +188,8 @@ class ConsumerCore:
             self.metadata.request_update()
         group.subscribed()
 
-    def assign(self, places: Iterable[TopicPartition]) -> None:
-        self.subscription.assign_by_hand(TopicPartition(*place) for place in places)
+    def assign(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        self.subscription.assign_by_hand(TopicPartition(*topic_partition) for topic_partition in topic_partitions)
         self._show_topics()
 
     def unsubscribe(self, reason: str, on_done: Callable[[], None]) -> None:
@@ -201,17 +201,17 @@ class ConsumerCore:
         else:
             self._network.call_soon(on_done)
 
-    def seek(self, place: TopicPartition, offset: OffsetAndMetadata, *, until: Offset | None = None) -> None:
-        self.subscription.state_of(place).seek(offset.offset, offset.leader_epoch, until=until)
+    def seek(self, topic_partition: TopicPartition, offset: OffsetAndMetadata, *, until: Offset | None = None) -> None:
+        self.subscription.state_of(topic_partition).seek(offset.offset, offset.leader_epoch, until=until)
         self.fetch()
 
-    def seek_by(self, places: Iterable[TopicPartition], strategy: ResetStrategy) -> None:
-        for state in [self.subscription.state_of(place) for place in places]:
+    def seek_by(self, topic_partitions: Iterable[TopicPartition], strategy: ResetStrategy) -> None:
+        for state in [self.subscription.state_of(topic_partition) for topic_partition in topic_partitions]:
             state.seek_by(strategy)
         self._positions.tend()
 
-    def set_paused(self, places: Iterable[TopicPartition], *, is_paused: bool) -> None:
-        for state in [self.subscription.state_of(place) for place in places]:
+    def set_paused(self, topic_partitions: Iterable[TopicPartition], *, is_paused: bool) -> None:
+        for state in [self.subscription.state_of(topic_partition) for topic_partition in topic_partitions]:
             state.is_paused = is_paused
         self.fetch()
 
@@ -221,9 +221,11 @@ class ConsumerCore:
         assert self._commits is not None, "the user's side has checked that there is a group"
         self._commits.commit(offsets, timeout_ms=timeout_ms, is_retried=is_retried, on_committed=on_committed)
 
-    def fetch_committed(self, places: Iterable[TopicPartition], *, timeout_ms: int, on_fetched: OnFetched) -> None:
+    def fetch_committed(
+        self, topic_partitions: Iterable[TopicPartition], *, timeout_ms: int, on_fetched: OnFetched
+    ) -> None:
         assert self._commits is not None, "the user's side has checked that there is a group"
-        self._commits.fetch(places, timeout_ms=timeout_ms, on_fetched=on_fetched)
+        self._commits.fetch(topic_partitions, timeout_ms=timeout_ms, on_fetched=on_fetched)
 
     def find_offsets(
         self, timestamps: Mapping[TopicPartition, TimestampMs], *, timeout_ms: int, on_found: Callable[[Found], None]
@@ -236,9 +238,9 @@ class ConsumerCore:
     def enforce_rebalance(self, reason: str) -> None:
         self._need_group("enforce_rebalance").rejoin(reason)
 
-    def lag_of(self, place: TopicPartition) -> int | None:
+    def lag_of(self, topic_partition: TopicPartition) -> int | None:
         """Records from the position to the end, as the last fetch showed it."""
-        state = self.subscription.state_of(place)
+        state = self.subscription.state_of(topic_partition)
         is_committed_only = self._config.get_str("isolation.level") == "read_committed"
         end: Offset | None = state.last_stable_offset if is_committed_only else state.high_watermark
         return None if end is None or state.position is None else max(0, end - state.position)
@@ -303,7 +305,7 @@ def _group_settings(config: ClientConfig, group_id: str) -> GroupSettings:
         session_timeout_ms=config.get_int("session.timeout.ms"),
         heartbeat_interval_ms=config.get_int("heartbeat.interval.ms"),
         max_poll_interval_ms=config.get_int("max.poll.interval.ms"),
-        retry_backoff_ms=config.get_int("retry.backoff.ms"),
+        backoff=config.retry_backoff(),
         request_timeout_ms=config.get_int("request.timeout.ms"),
         strategies=parse_strategies(config.get_list("partition.assignment.strategy")),
         rack_id=config.get_str("client.rack") or None,

@@ -26,28 +26,31 @@ class WokenUp(ClientError):
 class DeserializationFailed(ClientError):
     """A record's key or value could not be read; the position stays at it, so `seek` can pass it."""
 
-    def __init__(self, place: TopicPartition, offset: Offset, part: str, reason: BaseException) -> None:
-        self.place = place
+    def __init__(self, topic_partition: TopicPartition, offset: Offset, part: str, reason: BaseException) -> None:
+        self.topic_partition = topic_partition
         self.offset = offset
-        super().__init__(f"{place}: the {part} at offset {offset}: {reason!r}; seek past it to go on without it")
+        super().__init__(
+            f"{topic_partition}: the {part} at offset {offset}: {reason!r}; seek past it to go on without it"
+        )
 
 
 class RecordTooLarge(ClientError):
     """A partition's next batch is larger than `max.partition.fetch.bytes`, and its broker sends no more than that."""
 
-    def __init__(self, place: TopicPartition, offset: Offset, limit_bytes: int) -> None:
-        self.place = place
+    def __init__(self, topic_partition: TopicPartition, offset: Offset, limit_bytes: int) -> None:
+        self.topic_partition = topic_partition
         self.offset = offset
         super().__init__(
-            f"{place}: the batch at offset {offset} is larger than max.partition.fetch.bytes={limit_bytes}; raise that"
+            f"{topic_partition}: the batch at offset {offset} is larger than max.partition.fetch.bytes={limit_bytes};"
+            " raise that"
         )
 
 
 class InvalidOffset(BrokerError):
     """There is no position to read from, and `auto.offset.reset=none` forbids to choose one."""
 
-    def __init__(self, error_code: int, what: str, places: Iterable[TopicPartition]) -> None:
-        self.places = tuple(places)
+    def __init__(self, error_code: int, what: str, topic_partitions: Iterable[TopicPartition]) -> None:
+        self.topic_partitions = tuple(topic_partitions)
         super().__init__(error_code, what)
 
 
@@ -56,7 +59,7 @@ class OffsetOutOfRange(InvalidOffset):
 
     def __init__(self, positions: Mapping[TopicPartition, Offset]) -> None:
         self.positions = dict(positions)
-        listed = ", ".join(f"{place} at {offset}" for place, offset in positions.items())
+        listed = ", ".join(f"{topic_partition} at {offset}" for topic_partition, offset in positions.items())
         what = f"fetch: {listed}; auto.offset.reset is none, so seek to where to go on"
         super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, what, positions)
 
@@ -67,20 +70,21 @@ class LogTruncation(OffsetOutOfRange):
     `divergent_offset` is the first offset that differs, None where the leader can't tell.
     """
 
-    def __init__(self, place: TopicPartition, position: Offset, divergent_offset: Offset | None) -> None:
-        self.place = place
-        self.positions = {place: position}
+    def __init__(self, topic_partition: TopicPartition, position: Offset, divergent_offset: Offset | None) -> None:
+        self.topic_partition = topic_partition
+        self.positions = {topic_partition: position}
         self.divergent_offset = divergent_offset
         known = "somewhere before that" if divergent_offset is None else f"from offset {divergent_offset} on"
-        what = f"{place}: read up to offset {position}, the new leader's log differs {known}; seek to where to go on"
-        InvalidOffset.__init__(self, ErrorCode.OFFSET_OUT_OF_RANGE, what, (place,))
+        read = f"{topic_partition}: read up to offset {position}"
+        what = f"{read}, the new leader's log differs {known}; seek to where to go on"
+        InvalidOffset.__init__(self, ErrorCode.OFFSET_OUT_OF_RANGE, what, (topic_partition,))
 
 
 class NoOffsetForPartition(InvalidOffset):
     """A group has committed nothing for a partition."""
 
-    def __init__(self, places: Iterable[TopicPartition]) -> None:
-        listed = tuple(places)
+    def __init__(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        listed = tuple(topic_partitions)
         names = ", ".join(map(str, listed))
         what = f"no committed offset for {names}; auto.offset.reset is none, so seek to where to begin"
         super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, what, listed)

@@ -50,8 +50,10 @@ class FetchSession:
             self._partitions = wanted
             return SessionRequest(_NO_SESSION, self._epoch, wanted, [])
         before = self._partitions
-        to_send = {place: asked for place, asked in wanted.items() if before.get(place) != asked}
-        to_forget = [place for place in before if place not in wanted]
+        to_send = {
+            topic_partition: asked for topic_partition, asked in wanted.items() if before.get(topic_partition) != asked
+        }
+        to_forget = [topic_partition for topic_partition in before if topic_partition not in wanted]
         self._partitions = wanted
         return SessionRequest(self._session_id, self._epoch, to_send, to_forget)
 

@@ -1,24 +1,26 @@
 """Asking leaders, or the closest replicas, for what comes next: one request under way to each, ahead of the reader.
 
-Lives in the lane. What comes goes to the shelf undecoded; where to read is the subscription's. A partition is asked for
-again while less than `max.partition.fetch.bytes` of it, and less than half of `fetch.max.bytes` in all, waits to be
-read; an answer brings the other half at most. What paused partitions have on the shelf doesn't count.
+Lives in the loop. What comes goes to the fetch buffer undecoded; where to read is the subscription's. A partition is
+asked for again while less than `max.partition.fetch.bytes` of it, and less than half of `fetch.max.bytes` in all, waits
+to be read; an answer brings the other half at most. What paused partitions have in the fetch buffer doesn't count.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.clients.consumer.errors import OffsetOutOfRange, RecordTooLarge, error_of
+from ottla.clients.consumer.fetch_buffer import FetchBuffer, FetchedPartition
 from ottla.clients.consumer.fetch_session import FetchSession, SessionRequest
 from ottla.clients.consumer.reset import NOWHERE, ResetStrategy
-from ottla.clients.consumer.shelf import FetchedPartition, Shelf
 from ottla.clients.consumer.subscription import NO_REPLICA, PartitionState, Subscription
+from ottla.clients.error_rules import RETRIABLE
 from ottla.clients.errors import ClientError, ConnectionFailed
 from ottla.clients.fetched_batches import UnreadableRecords, find_wanted
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.core.errors import ErrorCode, ProtocolViolation
 from ottla.core.types import BrokerId, Buffer, TopicPartition
+from ottla.links.backoff import Backoff
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.fetch_client_codec import FetchAnswer, decode_fetch_response, encode_fetch_request
 from ottla.protocol.fetch_codec import FetchArguments, FetchPartition, TopicKey
@@ -29,23 +31,9 @@ FETCH_VERSIONS: Final = (4, 12)
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 
-# The leader is another one now, or not ready: look it up, ask again.
-_STALE: Final = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-    }
-)
-
+# The leader is another one now, or not ready: look it up, ask again. A broker that can't say what is wrong may still
+# have lost its leadership; damaged records are the user's to know of.
+_RETRIED: Final = (RETRIABLE | {ErrorCode.UNKNOWN_SERVER_ERROR}) - {ErrorCode.CORRUPT_MESSAGE}
 
 # For partitions that are read up to an offset: what is asked for where a topic's records are of unknown size, and how
 # much more than they seem to need. What is asked for in vain costs more than asking once more.
@@ -63,7 +51,7 @@ class FetchSettings(NamedTuple):
     partition_max_bytes: int
     isolation_level: int
     rack_id: str
-    retry_backoff_ms: int
+    backoff: Backoff
     preferred_replica_ms: int  # how long a closest replica is taken for that: metadata.max.age.ms
     reset: ResetStrategy
 
@@ -84,7 +72,7 @@ class Fetcher:
         network: Network,
         metadata: Metadata,
         subscription: Subscription,
-        shelf: Shelf,
+        fetch_buffer: FetchBuffer,
         settings: FetchSettings,
         *,
         is_unchecked: Callable[[PartitionState], bool],
@@ -94,7 +82,7 @@ class Fetcher:
         self._network = network
         self._metadata = metadata
         self._subscription = subscription
-        self._shelf = shelf
+        self._fetch_buffer = fetch_buffer
         self._settings = settings
         self._is_unchecked = is_unchecked  # the position may not be sound under a new leader
         self._on_ready = on_ready
@@ -124,9 +112,9 @@ class Fetcher:
                 self._request(broker_id, closing, lambda version, frame: None)
 
     def _by_broker(self) -> dict[BrokerId, list[PartitionState]]:
-        shelf = self._shelf
-        # Said before looking: whoever makes room after the look sees it, and wakes the lane.
-        shelf.is_lane_waiting = True
+        fetch_buffer = self._fetch_buffer
+        # Said before looking: whoever makes room after the look sees it, and wakes the loop.
+        fetch_buffer.is_loop_waiting = True
         states = self._subscription.states.values()
         # The larger a topic the more the sum matters: thousands of partitions may each have an answer waiting.
         is_room = 2 * sum(state.queued_bytes for state in states if not state.is_paused) < self._settings.max_bytes
@@ -150,7 +138,7 @@ class Fetcher:
                 self._metadata.request_update()
                 continue
             grouped.setdefault(broker_id, []).append(state)
-        shelf.is_lane_waiting = is_full
+        fetch_buffer.is_loop_waiting = is_full
         return grouped
 
     def _source_of(self, state: PartitionState, now_ms: int) -> BrokerId:
@@ -158,7 +146,7 @@ class Fetcher:
             if now_ms < state.preferred_until_ms and state.preferred_replica in self._metadata.brokers:
                 return state.preferred_replica
             state.preferred_replica = NO_REPLICA
-        return self._metadata.leader_of(state.place)
+        return self._metadata.leader_of(state.topic_partition)
 
     def _ask(self, broker_id: BrokerId, states: list[PartitionState]) -> None:
         # An answer is filled in the order of the question: each partition has its turn to be the first.
@@ -167,11 +155,11 @@ class Fetcher:
         asked: dict[TopicPartition, _Asked] = {}
         wanted: dict[TopicPartition, FetchPartition] = {}
         for state in states[turn:] + states[:turn]:
-            place = state.place
-            asked[place] = _Asked(state, state.fetch_offset, state.seek_count)
-            wanted[place] = FetchPartition(
-                place.partition,
-                self._metadata.leader_epoch_of(place),
+            topic_partition = state.topic_partition
+            asked[topic_partition] = _Asked(state, state.fetch_offset, state.seek_count)
+            wanted[topic_partition] = FetchPartition(
+                topic_partition.partition,
+                self._metadata.leader_epoch_of(topic_partition),
                 state.fetch_offset,
                 -1,
                 -1,
@@ -192,7 +180,7 @@ class Fetcher:
         most = self._settings.partition_max_bytes
         if state.until is None:
             return most
-        offset_bytes = self._offset_bytes.get(state.place.topic)
+        offset_bytes = self._offset_bytes.get(state.topic_partition.topic)
         if offset_bytes is None:
             return min(most, _UNKNOWN_BYTES)
         return min(most, int(offset_bytes * (state.until - state.fetch_offset) * _MARGIN) + _SPARE_BYTES)
@@ -252,7 +240,7 @@ class Fetcher:
     def _take_partitions(
         self, broker_id: BrokerId, asked: Mapping[TopicPartition, _Asked], answer: FetchAnswer
     ) -> bool:
-        """Whether something is on the shelf that was not."""
+        """Whether something is in the fetch buffer that was not."""
         is_ready = False
         for topic, partitions in answer.topics:
             for partition in partitions:
@@ -270,6 +258,7 @@ class Fetcher:
 
     def _take_records(self, state: PartitionState, partition: AnswerPartition) -> bool:
         is_committed_only = self._settings.isolation_level == READ_COMMITTED
+        state.failures = 0
         if partition.high_watermark >= 0:
             state.high_watermark = partition.high_watermark
         if partition.last_stable_offset >= 0:
@@ -285,18 +274,22 @@ class Fetcher:
         aborted = partition.aborted_transactions if is_committed_only else None
         try:
             # A slice of the frame: the partitions of an answer are read one after the other, and it goes with the last.
-            wanted = find_wanted(state.place, data, state.fetch_offset, aborted)
+            wanted = find_wanted(state.topic_partition, data, state.fetch_offset, aborted)
         except UnreadableRecords as damage:
             self._put_error(state, damage)
             return True
         if wanted.next_offset == state.fetch_offset:
-            self._put_error(state, RecordTooLarge(state.place, state.fetch_offset, self._settings.partition_max_bytes))
+            self._put_error(
+                state, RecordTooLarge(state.topic_partition, state.fetch_offset, self._settings.partition_max_bytes)
+            )
             return True
         if state.until is not None:
-            self._offset_bytes[state.place.topic] = wanted.size_bytes / (wanted.next_offset - state.fetch_offset)
+            self._offset_bytes[state.topic_partition.topic] = wanted.size_bytes / (
+                wanted.next_offset - state.fetch_offset
+            )
         state.fetch_offset = wanted.next_offset
         state.fetched_bytes += wanted.size_bytes
-        self._shelf.ready.append(FetchedPartition(state, wanted, size_bytes=wanted.size_bytes))
+        self._fetch_buffer.ready.append(FetchedPartition(state, wanted, size_bytes=wanted.size_bytes))
         return True
 
     def _take_error(self, broker_id: BrokerId, state: PartitionState, partition: AnswerPartition) -> bool:
@@ -305,10 +298,10 @@ class Fetcher:
             return self._take_out_of_range(broker_id, state)
         state.preferred_replica = NO_REPLICA
         self._back_off(state)
-        if error_code in _STALE:
+        if error_code in _RETRIED:
             self._metadata.request_update()
             return False
-        self._put_error(state, error_of(error_code, f"{state.place}: fetch at {state.fetch_offset}"))
+        self._put_error(state, error_of(error_code, f"{state.topic_partition}: fetch at {state.fetch_offset}"))
         return True
 
     def _take_out_of_range(self, broker_id: BrokerId, state: PartitionState) -> bool:
@@ -319,7 +312,7 @@ class Fetcher:
             self._back_off(state)  # what was fetched before is read first, and then it is asked again
             return False
         if self._settings.reset == NOWHERE:
-            self._put_error(state, OffsetOutOfRange({state.place: state.fetch_offset}))
+            self._put_error(state, OffsetOutOfRange({state.topic_partition: state.fetch_offset}))
             return True
         state.seek_by(self._settings.reset)
         self._on_reset()
@@ -329,10 +322,10 @@ class Fetcher:
         # As large as all the room that the partition has: nothing more is asked for until it was raised.
         size_bytes = self._settings.partition_max_bytes
         state.fetched_bytes += size_bytes
-        self._shelf.ready.append(FetchedPartition(state, None, size_bytes=size_bytes, error=error))
+        self._fetch_buffer.ready.append(FetchedPartition(state, None, size_bytes=size_bytes, error=error))
 
     def _back_off(self, state: PartitionState) -> None:
-        state.retry_at_ms = self._network.now_ms() + self._settings.retry_backoff_ms
+        state.back_off(self._settings.backoff, self._network.now_ms())
 
     def _retry_later(self, delay_ms: int) -> None:
         if self._is_retry_planned:
@@ -348,13 +341,13 @@ class Fetcher:
 
 def _by_topic(wanted: Mapping[TopicPartition, FetchPartition]) -> list[tuple[TopicKey, list[FetchPartition]]]:
     topics: dict[TopicKey, list[FetchPartition]] = {}
-    for place, asked in wanted.items():
-        topics.setdefault(place.topic, []).append(asked)
+    for topic_partition, asked in wanted.items():
+        topics.setdefault(topic_partition.topic, []).append(asked)
     return list(topics.items())
 
 
-def _numbers_by_topic(places: Sequence[TopicPartition]) -> list[tuple[TopicKey, list[int]]]:
+def _numbers_by_topic(topic_partitions: Sequence[TopicPartition]) -> list[tuple[TopicKey, list[int]]]:
     topics: dict[TopicKey, list[int]] = {}
-    for place in places:
-        topics.setdefault(place.topic, []).append(place.partition)
+    for topic_partition in topic_partitions:
+        topics.setdefault(topic_partition.topic, []).append(topic_partition.partition)
     return list(topics.items())

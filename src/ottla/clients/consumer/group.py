@@ -1,7 +1,7 @@
 """A member of a consumer group: joins, shows by heartbeats that it lives, rejoins when the group is rebalanced.
 
-Lives in the lane, apart from `poll`. What a user's listener must be told waits as a `RebalanceEvent` until the user's
-side takes it: partitions are given up only after the listener heard of it. Who commits what is `commits.py`.
+Lives in the client loop, apart from `poll`. What a user's listener must be told waits as a `RebalanceEvent` until the
+user's side takes it: partitions are given up only after the listener heard of it. Who commits what is `commits.py`.
 """
 
 import logging
@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ottla.clients.consumer.coordinator import MOVED, Coordinator
+from ottla.clients.consumer.coordinator import Coordinator
 from ottla.clients.consumer.errors import CommitFailed, FencedInstanceId, RebalanceInProgress, error_of
 from ottla.clients.consumer.group_requests import (
     GroupSettings,
@@ -24,6 +24,7 @@ from ottla.clients.consumer.rebalance import EventKind, Phase, RebalanceEvent
 from ottla.clients.consumer.subscription import Kind, Subscription
 from ottla.clients.consumer.values import GroupMetadata
 from ottla.clients.consumer_protocol import decode_assignment
+from ottla.clients.error_rules import RETRIABLE, STALE_COORDINATOR
 from ottla.clients.errors import ClientError, ConnectionFailed
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
@@ -39,7 +40,6 @@ _JOIN_SLACK_MS: Final = 5_000  # beyond what the coordinator itself may wait for
 
 # The group went on without this member: what it owned may be another's already.
 _FORGOTTEN: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
-_NOT_YET: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT})
 
 
 class Group:
@@ -80,6 +80,7 @@ class Group:
         self._must_rejoin = False  # once this rebalance is over
         self._is_waiting = False  # for the coordinator to be found, or for the next try
         self._join_reason = ""
+        self._failures = 0  # of joining, since the last that succeeded
         self._round = 0  # of joining: one more with each attempt
         self._heartbeats = Heartbeats(
             network,
@@ -163,7 +164,7 @@ class Group:
     def finish(self, event: RebalanceEvent) -> None:
         """The listener was told."""
         if event.kind is not EventKind.ASSIGNED:
-            self._subscription.drop(event.places)
+            self._subscription.drop(event.topic_partitions)
             if self.phase is Phase.REVOKING:
                 self.events.clear()  # what was lost while the listener gave it up needs no second word
                 self.phase = Phase.UNJOINED
@@ -217,13 +218,15 @@ class Group:
         owned = self._subscription.states
         kind = EventKind.LOST if self._is_lost else EventKind.REVOKED
         if self._is_lost or not self._settings.strategies.is_cooperative:
-            places = tuple(owned)
+            topic_partitions = tuple(owned)
         else:
-            places = tuple(place for place in owned if place.topic not in self._subscription.topics)
-        self._is_prepared = not places
-        if places:
+            topic_partitions = tuple(
+                topic_partition for topic_partition in owned if topic_partition.topic not in self._subscription.topics
+            )
+        self._is_prepared = not topic_partitions
+        if topic_partitions:
             self.phase = Phase.REVOKING
-            self.events.append(RebalanceEvent(kind, places))
+            self.events.append(RebalanceEvent(kind, topic_partitions))
             self._on_attention()
         else:
             self._is_lost = False
@@ -245,7 +248,7 @@ class Group:
             settings,
             member_id=self.member_id,
             topics=self._subscription.topics,
-            owned=self._subscription.places,
+            owned=self._subscription.topic_partitions,
             last=self._last,
             reason=self._join_reason,
         )
@@ -274,6 +277,7 @@ class Group:
         elif answer.error_code != ErrorCode.NONE:
             self._refused(answer.error_code, "joining")
         else:
+            self._failures = 0
             self.member_id = answer.member_id
             self.generation_id = answer.generation_id
             self._protocol_name = answer.protocol_name or ""
@@ -319,17 +323,19 @@ class Group:
             self._garbled(violation, "reading the assignment")
             return
         subscription = self._subscription
-        if subscription.kind is not Kind.PATTERN and any(place.topic not in subscription.topics for place in assigned):
+        if subscription.kind is not Kind.PATTERN and any(
+            topic_partition.topic not in subscription.topics for topic_partition in assigned
+        ):
             self._must_rejoin = True  # it was made for an older subscription
         owned = subscription.states
-        revoked = tuple(place for place in owned if place not in assigned)
+        revoked = tuple(topic_partition for topic_partition in owned if topic_partition not in assigned)
         self._assigned = assigned
         self._last = LastAssignment(assigned, self.generation_id)
         self.phase = Phase.ASSIGNING
         if revoked:
             self.events.append(RebalanceEvent(EventKind.REVOKED, revoked))
             self._must_rejoin = True  # so that those who wait for them get them (KIP-429)
-        added = tuple(place for place in assigned if place not in owned)
+        added = tuple(topic_partition for topic_partition in assigned if topic_partition not in owned)
         self.events.append(RebalanceEvent(EventKind.ASSIGNED, added))
         self._on_attention()
 
@@ -346,10 +352,10 @@ class Group:
     # When it goes wrong.
 
     def _refused(self, error_code: int, what: str) -> None:
-        if error_code in MOVED:
+        if error_code in STALE_COORDINATOR:
             self._coordinator.lost()
             self._again_later()
-        elif error_code in _NOT_YET:
+        elif error_code in RETRIABLE:
             self._again_later()
         elif error_code in _FORGOTTEN:
             self._forget(error_code)
@@ -377,7 +383,8 @@ class Group:
             self._is_waiting = False
             self.tend()
 
-        self._network.call_later(self._settings.retry_backoff_ms, again)
+        self._network.call_later(self._settings.backoff.delay_ms(self._failures), again)
+        self._failures += 1
 
     def _fail(self, failure: ClientError) -> None:
         """For the user; the next poll tries again."""
@@ -411,13 +418,13 @@ class Group:
 
     def _heard(self, error_code: int) -> None:
         """What a heartbeat was answered with."""
-        if error_code in MOVED:
+        if error_code in STALE_COORDINATOR:
             self._coordinator.lost()
         elif error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.rejoin("the group is being rebalanced")
         elif error_code in _FORGOTTEN:
             self._forget(error_code)
-        elif error_code != ErrorCode.NONE and error_code not in _NOT_YET:
+        elif error_code != ErrorCode.NONE and error_code not in RETRIABLE:
             self._reset(keep_member_id=False)
             self.events.clear()
             self._fail(error_of(error_code, f"group {self._settings.group_id}: heartbeat"))

@@ -11,6 +11,7 @@ from ottla.clients.consumer.strategies import ALL_ASSIGNORS, Strategies, user_da
 from ottla.clients.consumer.values import GroupMetadata
 from ottla.clients.consumer_protocol import PROTOCOL_TYPE, decode_member, encode_assignment, encode_subscription
 from ottla.core.types import TopicPartition
+from ottla.links.backoff import Backoff
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponseMember
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -25,7 +26,7 @@ class GroupSettings(NamedTuple):
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
-    retry_backoff_ms: int
+    backoff: Backoff
     request_timeout_ms: int
     strategies: Strategies
     rack_id: str | None
@@ -35,7 +36,7 @@ class GroupSettings(NamedTuple):
 class LastAssignment(NamedTuple):
     """What a member had, for assignors that care; kept when it gives all up to rejoin."""
 
-    places: tuple[TopicPartition, ...] = ()
+    topic_partitions: tuple[TopicPartition, ...] = ()
     generation_id: int = -1
 
 
@@ -56,7 +57,7 @@ def join_request(
                 wanted,
                 owned=owned,
                 generation_id=last.generation_id,
-                user_data=user_data_of(name, places=last.places, generation_id=last.generation_id),
+                user_data=user_data_of(name, topic_partitions=last.topic_partitions, generation_id=last.generation_id),
                 rack_id=settings.rack_id,
             ),
         )
@@ -86,8 +87,8 @@ def sync_request(
         protocol_type=PROTOCOL_TYPE,
         protocol_name=protocol_name,
         assignments=[
-            SyncGroupRequestAssignment(member_id=member_id, assignment=encode_assignment(places))
-            for member_id, places in assignments.items()
+            SyncGroupRequestAssignment(member_id=member_id, assignment=encode_assignment(topic_partitions))
+            for member_id, topic_partitions in assignments.items()
         ],
     )
 

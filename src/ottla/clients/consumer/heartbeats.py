@@ -1,4 +1,4 @@
-"""Showing the coordinator that a member lives, and noticing that its user no longer polls: timers in the lane."""
+"""Showing the coordinator that a member lives, and noticing that its user no longer polls: timers in the loop."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,8 @@ from ottla.clients.consumer.coordinator import Coordinator
 from ottla.clients.consumer.group_requests import GroupSettings, heartbeat_request
 from ottla.clients.consumer.values import GroupMetadata
 from ottla.clients.errors import ClientError
-from ottla.clients.network.port import Network, Timer
+from ottla.clients.network.port import Network
+from ottla.links.link import Timer
 from ottla.protocol.messages.heartbeat import HeartbeatResponse
 
 

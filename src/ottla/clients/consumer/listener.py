@@ -21,15 +21,15 @@ class RebalanceListener:
     already. An exception of a listener comes out of `poll`, after the rebalance went on.
     """
 
-    def on_partitions_assigned(self, places: Sequence[TopicPartition]) -> Awaitable[None] | None:
+    def on_partitions_assigned(self, topic_partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
         """They are this consumer's; `seek` here moves their positions before anything is read."""
 
-    def on_partitions_revoked(self, places: Sequence[TopicPartition]) -> Awaitable[None] | None:
+    def on_partitions_revoked(self, topic_partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
         """They are about to be another's."""
 
-    def on_partitions_lost(self, places: Sequence[TopicPartition]) -> Awaitable[None] | None:
+    def on_partitions_lost(self, topic_partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
         """They were taken away without notice: the same as revoked unless told otherwise."""
-        return self.on_partitions_revoked(places)
+        return self.on_partitions_revoked(topic_partitions)
 
 
 class Interceptor(Protocol):

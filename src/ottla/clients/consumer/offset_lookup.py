@@ -1,6 +1,6 @@
 """Asking leaders for offsets: the ends of partitions, and the first offset at or after a time.
 
-Lives in the lane. A lookup goes on through leaders that move or are away until its time is over; each partition gets
+Lives in the loop. A lookup goes on through leaders that move or are away until its time is over; each partition gets
 its own outcome.
 """
 
@@ -9,11 +9,14 @@ from typing import Final, TypeAlias
 
 from ottla.clients.consumer.errors import error_of
 from ottla.clients.consumer.values import OffsetAndTimestamp
-from ottla.clients.errors import RETRIABLE, BrokerError, ClientError, TimedOut, UnsupportedByBroker
+from ottla.clients.error_rules import RETRIABLE
+from ottla.clients.errors import BrokerError, ClientError, TimedOut, UnsupportedByBroker
 from ottla.clients.network.metadata import Metadata
-from ottla.clients.network.port import Network, Timer
+from ottla.clients.network.port import Network
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, TimestampMs, TopicPartition
+from ottla.links.backoff import Backoff
+from ottla.links.link import Timer
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -28,11 +31,11 @@ NO_OFFSET: Final = -1
 class OffsetLookup:
     """One per consumer; any number of lookups at a time."""
 
-    def __init__(self, network: Network, metadata: Metadata, *, isolation_level: int, retry_backoff_ms: int) -> None:
+    def __init__(self, network: Network, metadata: Metadata, *, isolation_level: int, backoff: Backoff) -> None:
         self._network = network
         self._metadata = metadata
         self._isolation_level = isolation_level
-        self._retry_backoff_ms = retry_backoff_ms
+        self._backoff = backoff
         self._without_leaders: list[_Lookup] = []
         metadata.on_change.append(self._metadata_changed)
 
@@ -40,7 +43,7 @@ class OffsetLookup:
         self, timestamps: Mapping[TopicPartition, TimestampMs], *, timeout_ms: int, on_found: Callable[[Found], None]
     ) -> None:
         """Calls back once, with an outcome for every partition; offset NO_OFFSET where no record is that late."""
-        for topic in {place.topic for place in timestamps}:
+        for topic in {topic_partition.topic for topic_partition in timestamps}:
             self._metadata.add_topic(topic)
         _Lookup(self, dict(timestamps), timeout_ms, on_found).attempt()
 
@@ -61,13 +64,13 @@ class OffsetLookup:
         on_response: Callable[[ListOffsetsResponse | ClientError], None],
     ) -> None:
         topics: dict[str, list[ListOffsetsPartition]] = {}
-        for place, timestamp_ms in timestamps.items():
+        for topic_partition, timestamp_ms in timestamps.items():
             partition = ListOffsetsPartition(
-                partition_index=place.partition,
-                current_leader_epoch=self._metadata.leader_epoch_of(place),
+                partition_index=topic_partition.partition,
+                current_leader_epoch=self._metadata.leader_epoch_of(topic_partition),
                 timestamp=timestamp_ms,
             )
-            topics.setdefault(place.topic, []).append(partition)
+            topics.setdefault(topic_partition.topic, []).append(partition)
         request = ListOffsetsRequest(
             replica_id=-1,
             isolation_level=self._isolation_level,
@@ -94,6 +97,7 @@ class _Lookup:
         self._timeout_ms = timeout_ms
         self._deadline_ms = self._network.now_ms() + timeout_ms
         self._on_found = on_found
+        self._attempts = 0
         self._found: Found = {}
         self._why: dict[TopicPartition, ClientError] = {}
         self._under_way = 0
@@ -102,17 +106,17 @@ class _Lookup:
     def attempt(self) -> None:
         self._timer = None
         led: dict[BrokerId, dict[TopicPartition, TimestampMs]] = {}
-        for place, timestamp_ms in self._left.items():
-            leader_id = self._metadata.leader_of(place)
+        for topic_partition, timestamp_ms in self._left.items():
+            leader_id = self._metadata.leader_of(topic_partition)
             if leader_id >= 0:
-                led.setdefault(leader_id, {})[place] = timestamp_ms
+                led.setdefault(leader_id, {})[topic_partition] = timestamp_ms
                 continue
-            code = self._metadata.error_of(place.topic) or (
+            code = self._metadata.error_of(topic_partition.topic) or (
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if self._metadata.partition_info(place) is None
+                if self._metadata.partition_info(topic_partition) is None
                 else ErrorCode.LEADER_NOT_AVAILABLE
             )
-            self._failed(place, error_of(code, f"{place}: looking up an offset"))
+            self._failed(topic_partition, error_of(code, f"{topic_partition}: looking up an offset"))
         left_ms = max(1, self._deadline_ms - self._network.now_ms())
         self._under_way = len(led)
         for broker_id, timestamps in led.items():
@@ -133,8 +137,8 @@ class _Lookup:
         def take(answer: ListOffsetsResponse | ClientError) -> None:
             self._under_way -= 1
             if isinstance(answer, ClientError):
-                for place in timestamps:
-                    self._failed(place, answer)
+                for topic_partition in timestamps:
+                    self._failed(topic_partition, answer)
             else:
                 self._take(answer)
             if not self._under_way:
@@ -145,22 +149,26 @@ class _Lookup:
     def _take(self, answer: ListOffsetsResponse) -> None:
         for topic in answer.topics:
             for partition in topic.partitions:
-                place = TopicPartition(topic.name, partition.partition_index)
-                if place not in self._left:
+                topic_partition = TopicPartition(topic.name, partition.partition_index)
+                if topic_partition not in self._left:
                     continue
                 if partition.error_code != ErrorCode.NONE:
-                    self._failed(place, error_of(partition.error_code, f"{place}: looking up an offset"))
+                    self._failed(
+                        topic_partition, error_of(partition.error_code, f"{topic_partition}: looking up an offset")
+                    )
                     continue
-                del self._left[place]
-                self._found[place] = OffsetAndTimestamp(partition.offset, partition.timestamp, partition.leader_epoch)
+                del self._left[topic_partition]
+                self._found[topic_partition] = OffsetAndTimestamp(
+                    partition.offset, partition.timestamp, partition.leader_epoch
+                )
 
-    def _failed(self, place: TopicPartition, why: ClientError) -> None:
-        self._why[place] = why
+    def _failed(self, topic_partition: TopicPartition, why: ClientError) -> None:
+        self._why[topic_partition] = why
         is_final = isinstance(why, UnsupportedByBroker) or (
             isinstance(why, BrokerError) and why.error_code not in RETRIABLE
         )
-        if is_final and self._left.pop(place, None) is not None:
-            self._found[place] = why
+        if is_final and self._left.pop(topic_partition, None) is not None:
+            self._found[topic_partition] = why
 
     def _go_on(self, *, without_leaders_in: int | None = None) -> None:
         """`without_leaders_in`: the version of the metadata in which nobody could be asked."""
@@ -171,16 +179,17 @@ class _Lookup:
                     return
                 self._owner.wait_for_leaders(self)
             self._metadata.request_update()
-            backoff_ms = self._owner._retry_backoff_ms
+            backoff_ms = self._owner._backoff.delay_ms(self._attempts)
+            self._attempts += 1
             if self._network.now_ms() + backoff_ms < self._deadline_ms:
                 self._timer = self._network.call_later(backoff_ms, self.attempt)
                 return
-            for place in self._left:
-                self._found[place] = self._timed_out(place)
+            for topic_partition in self._left:
+                self._found[topic_partition] = self._timed_out(topic_partition)
         self._on_found(self._found)
 
-    def _timed_out(self, place: TopicPartition) -> ClientError:
-        why = self._why.get(place)
+    def _timed_out(self, topic_partition: TopicPartition) -> ClientError:
+        why = self._why.get(topic_partition)
         if isinstance(why, BrokerError) and why.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return why
-        return TimedOut(f"{place}: no offset found within {self._timeout_ms} ms: {why or 'no answer came'}")
+        return TimedOut(f"{topic_partition}: no offset found within {self._timeout_ms} ms: {why or 'no answer came'}")

@@ -1,6 +1,6 @@
 """Finding where to read from: what the group has committed, else what `auto.offset.reset` or a seek by time says.
 
-Lives in the lane. A partition without a position is looked after until it has one; what can't be mended goes to the
+Lives in the loop. A partition without a position is looked after until it has one; what can't be mended goes to the
 user.
 """
 
@@ -13,9 +13,11 @@ from ottla.clients.consumer.offset_lookup import NO_OFFSET, Found, OffsetLookup
 from ottla.clients.consumer.reset import LATEST, NOWHERE, ResetStrategy
 from ottla.clients.consumer.subscription import PartitionState, Subscription
 from ottla.clients.consumer.values import OffsetAndMetadata
-from ottla.clients.errors import RETRIABLE, BrokerError, ClientError, ConnectionFailed, TimedOut
+from ottla.clients.error_rules import RETRIABLE
+from ottla.clients.errors import BrokerError, ClientError, ConnectionFailed, TimedOut
 from ottla.clients.network.port import Network
 from ottla.core.types import TimestampMs, TopicPartition
+from ottla.links.backoff import Backoff
 
 _LOOKUP_TIMEOUT_MS: Final = 30_000  # then it is looked at anew whether the partition is still ours
 
@@ -31,7 +33,7 @@ class Positions:
         commits: Commits | None,
         *,
         reset: ResetStrategy,
-        retry_backoff_ms: int,
+        backoff: Backoff,
         wall_ms: Callable[[], TimestampMs],
         on_found: Callable[[], None],
         on_error: Callable[[ClientError], None],
@@ -41,7 +43,7 @@ class Positions:
         self._lookup = lookup
         self._commits = commits
         self._reset = reset
-        self._retry_backoff_ms = retry_backoff_ms
+        self._backoff = backoff
         self._wall_ms = wall_ms
         self._on_found = on_found
         self._on_error = on_error
@@ -77,7 +79,7 @@ class Positions:
                 return
             without = []
             for state in waiting:
-                committed = found.get(state.place)
+                committed = found.get(state.topic_partition)
                 if committed is None:
                     without.append(state)
                 else:
@@ -87,7 +89,7 @@ class Positions:
             self.tend()
             self._on_found()
 
-        commits.fetch([state.place for state in states], timeout_ms=_LOOKUP_TIMEOUT_MS, on_fetched=on_fetched)
+        commits.fetch([state.topic_partition for state in states], timeout_ms=_LOOKUP_TIMEOUT_MS, on_fetched=on_fetched)
 
     def _reset_by_default(self, states: list[PartitionState]) -> None:
         if self._reset != NOWHERE:
@@ -95,8 +97,8 @@ class Positions:
                 state.reset = self._reset
             return
         for state in states:
-            state.retry_at_ms = self._network.now_ms() + self._retry_backoff_ms
-        self._on_error(NoOffsetForPartition(state.place for state in states))
+            state.back_off(self._backoff, self._network.now_ms())
+        self._on_error(NoOffsetForPartition(state.topic_partition for state in states))
 
     def _look_up(self, states: list[PartitionState]) -> None:
         wall_ms = self._wall_ms()
@@ -105,12 +107,12 @@ class Positions:
             assert state.reset is not None
             timestamp_ms = state.reset.timestamp_at(wall_ms)
             assert timestamp_ms is not None, "none is never asked for"
-            timestamps[state.place] = timestamp_ms
+            timestamps[state.topic_partition] = timestamp_ms
         counts = self._mark(states)
 
         def on_found(found: Found) -> None:
             for state in self._still_waiting(counts):
-                outcome = found[state.place]
+                outcome = found[state.topic_partition]
                 if isinstance(outcome, ClientError):
                     self._failed([state], outcome)
                 elif outcome.offset == NO_OFFSET:
@@ -137,7 +139,7 @@ class Positions:
 
     def _failed(self, states: list[PartitionState], failure: ClientError) -> None:
         for state in states:
-            state.retry_at_ms = self._network.now_ms() + self._retry_backoff_ms
+            state.back_off(self._backoff, self._network.now_ms())
         is_passing = isinstance(failure, ConnectionFailed | TimedOut) or (
             isinstance(failure, BrokerError) and failure.error_code in RETRIABLE
         )
@@ -155,4 +157,4 @@ class Positions:
             self._is_retry_planned = False
             self.tend()
 
-        self._network.call_later(max(1, self._retry_backoff_ms), retry)
+        self._network.call_later(max(1, self._backoff.first_ms), retry)

@@ -26,4 +26,4 @@ class RebalanceEvent(NamedTuple):
     """What the listener is to be told; `Group.finish` when it was."""
 
     kind: EventKind
-    places: tuple[TopicPartition, ...]
+    topic_partitions: tuple[TopicPartition, ...]

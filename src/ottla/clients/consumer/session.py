@@ -1,7 +1,7 @@
 """What a consumer's user does, written once for both faces: poll, commit, seek and the rest, on the user's side.
 
 Coroutines without an event loop: the only thing that they await is their `Waiting`, which a thread blocks in and an
-event loop suspends in. The lane is reached by `in_lane` and `post` alone.
+event loop suspends in. The client loop is reached by `in_loop` and `post` alone.
 """
 
 import logging
@@ -29,16 +29,18 @@ OnCommit = Callable[[dict[TopicPartition, OffsetAndMetadata], ClientError | None
 
 logger: Final = logging.getLogger("ottla.clients")
 _LEAVE_TIMEOUT_MS: Final = 5_000
-_LANE_SLACK_MS: Final = 1_000  # the lane keeps the time of an operation itself; this is for a lane that is stuck
+_LOOP_SLACK_MS: Final = (
+    1_000  # the client loop keeps the time of an operation itself; this is for a client loop that is stuck
+)
 
 
 class Waiting(Protocol):
-    """How the user's side waits, and how it reaches the lane."""
+    """How the user's side waits, and how it reaches the loop."""
 
     def now_ms(self) -> int: ...
 
-    def in_lane(self, callback: Callable[[], T]) -> T:
-        """Run it in the lane, at once or while this thread waits."""
+    def in_loop(self, callback: Callable[[], T]) -> T:
+        """Run it in the client loop, at once or while this thread waits."""
         ...
 
     def post(self, callback: Callable[[], None]) -> None: ...
@@ -48,7 +50,7 @@ class Waiting(Protocol):
         ...
 
     def wake(self) -> None:
-        """In the lane."""
+        """In the loop."""
         ...
 
     async def wait(self, timeout_ms: int) -> None:
@@ -83,12 +85,12 @@ class Session:
 
     async def poll(self, timeout_ms: int, max_records: int | None = None) -> list[ConsumerRecord]:
         count = self._max_poll_records if max_records is None else max_records
-        records: list[ConsumerRecord] = await self._poll(timeout_ms, lambda: self.core.shelf.take(count)) or []
+        records: list[ConsumerRecord] = await self._poll(timeout_ms, lambda: self.core.fetch_buffer.take(count)) or []
         return self._interceptors.on_consume(records) if records else records
 
     async def poll_fetched(self, timeout_ms: int) -> WantedBatches | None:
         """For columns: one partition's batches, undecoded."""
-        return await self._poll(timeout_ms, self.core.shelf.take_fetched)
+        return await self._poll(timeout_ms, self.core.fetch_buffer.take_fetched)
 
     async def _poll(self, timeout_ms: int, take: Callable[[], T]) -> T:
         self._check()
@@ -129,7 +131,7 @@ class Session:
             error = core.take_error()
             if error is not None:
                 raise error
-            event = self._waiting.in_lane(core.take_event)
+            event = self._waiting.in_loop(core.take_event)
             if event is not None:
                 await self._tell(event)
 
@@ -149,17 +151,17 @@ class Session:
             if event.kind is EventKind.REVOKED:
                 if self._is_auto_commit:
                     await self._commit_before_revoking()
-                answer = listener.on_partitions_revoked(event.places) if listener is not None else None
+                answer = listener.on_partitions_revoked(event.topic_partitions) if listener is not None else None
             elif listener is None:
                 answer = None
             elif event.kind is EventKind.LOST:
-                answer = listener.on_partitions_lost(event.places)
+                answer = listener.on_partitions_lost(event.topic_partitions)
             else:
-                answer = listener.on_partitions_assigned(event.places)
+                answer = listener.on_partitions_assigned(event.topic_partitions)
             if answer is not None:
                 await answer
         finally:
-            self._waiting.in_lane(lambda: self.core.finish(event))
+            self._waiting.in_loop(lambda: self.core.finish(event))
 
     # Committing.
 
@@ -195,17 +197,17 @@ class Session:
         )
 
     async def committed(
-        self, places: Iterable[TopicPartition], timeout_ms: int | None
+        self, topic_partitions: Iterable[TopicPartition], timeout_ms: int | None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         self._need_group("committed")
-        wanted = [TopicPartition(*place) for place in places]
+        wanted = [TopicPartition(*topic_partition) for topic_partition in topic_partitions]
         limit_ms = self.default_timeout_ms if timeout_ms is None else timeout_ms
 
         def start(done: Done) -> None:
             self.core.fetch_committed(wanted, timeout_ms=limit_ms, on_fetched=done)
 
         found: dict[TopicPartition, OffsetAndMetadata] = await self._ask("committed", start, limit_ms)
-        return {place: found.get(place) for place in wanted}
+        return {topic_partition: found.get(topic_partition) for topic_partition in wanted}
 
     def _offsets_to_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | Offset] | None
@@ -235,7 +237,7 @@ class Session:
             raise IllegalUse(f"subscribe takes a list of topics or a compiled pattern; did you mean [{topics!r}]?")
         if isinstance(topics, re.Pattern):
             pattern = topics
-            self._waiting.in_lane(lambda: core.subscribe_pattern(pattern))
+            self._waiting.in_loop(lambda: core.subscribe_pattern(pattern))
         else:
             names = list(topics)
             if not names:
@@ -243,15 +245,15 @@ class Session:
                 return
             if not all(isinstance(name, str) and name.strip() for name in names):
                 raise IllegalUse(f"subscribe: {names!r} has a name that no topic can have")
-            self._waiting.in_lane(lambda: core.subscribe(names))
+            self._waiting.in_loop(lambda: core.subscribe(names))
         self._listener = listener
 
-    def assign(self, places: Iterable[TopicPartition]) -> None:
+    def assign(self, topic_partitions: Iterable[TopicPartition]) -> None:
         self._check()
-        wanted = [TopicPartition(*place) for place in places]
+        wanted = [TopicPartition(*topic_partition) for topic_partition in topic_partitions]
         if self._is_auto_commit and self.core.subscription.states:
             self._commit_in_background(self._waiting.now_ms())
-        self._waiting.in_lane(lambda: self.core.assign(wanted))
+        self._waiting.in_loop(lambda: self.core.assign(wanted))
 
     async def unsubscribe(
         self, reason: str = "the consumer unsubscribed from all topics", timeout_ms: int = _LEAVE_TIMEOUT_MS
@@ -273,12 +275,12 @@ class Session:
             except TimedOut as failure:
                 logger.warning("leaving the group: %s; it goes on after session.timeout.ms", failure)
 
-    async def position(self, place: TopicPartition, timeout_ms: int | None) -> Offset:
+    async def position(self, topic_partition: TopicPartition, timeout_ms: int | None) -> Offset:
         """The next offset that poll will return; waits until it is found."""
         limit_ms = self.default_timeout_ms if timeout_ms is None else timeout_ms
         waiting, core = self._waiting, self.core
         deadline_ms = waiting.now_ms() + limit_ms
-        state = core.subscription.state_of(TopicPartition(*place))
+        state = core.subscription.state_of(TopicPartition(*topic_partition))
         while True:
             waiting.clear()
             self._check()
@@ -291,13 +293,15 @@ class Session:
             waiting.post(core.tend)
             left_ms = deadline_ms - waiting.now_ms()
             if left_ms <= 0:
-                raise TimedOut(f"{state.place}: no position found within {limit_ms} ms")
+                raise TimedOut(f"{state.topic_partition}: no position found within {limit_ms} ms")
             await waiting.wait(min(left_ms, 10))
 
     async def find_offsets(
         self, timestamps: Mapping[TopicPartition, TimestampMs], timeout_ms: int | None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        wanted = {TopicPartition(*place): timestamp_ms for place, timestamp_ms in timestamps.items()}
+        wanted = {
+            TopicPartition(*topic_partition): timestamp_ms for topic_partition, timestamp_ms in timestamps.items()
+        }
         limit_ms = self.default_timeout_ms if timeout_ms is None else timeout_ms
 
         def start(done: Done) -> None:
@@ -305,18 +309,18 @@ class Session:
 
         found: Found = await self._ask("look up offsets", start, limit_ms)
         offsets: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-        for place, outcome in found.items():
+        for topic_partition, outcome in found.items():
             if isinstance(outcome, ClientError):
                 raise outcome
-            offsets[place] = None if outcome.offset == NO_OFFSET else outcome
+            offsets[topic_partition] = None if outcome.offset == NO_OFFSET else outcome
         return offsets
 
     async def ends(
-        self, places: Iterable[TopicPartition], timeout_ms: int | None, *, is_beginning: bool
+        self, topic_partitions: Iterable[TopicPartition], timeout_ms: int | None, *, is_beginning: bool
     ) -> dict[TopicPartition, Offset]:
         timestamp_ms = EARLIEST_TIMESTAMP if is_beginning else LATEST_TIMESTAMP
-        found = await self.find_offsets(dict.fromkeys(places, timestamp_ms), timeout_ms)
-        return {place: offset.offset for place, offset in found.items() if offset is not None}
+        found = await self.find_offsets(dict.fromkeys(topic_partitions, timestamp_ms), timeout_ms)
+        return {topic_partition: offset.offset for topic_partition, offset in found.items() if offset is not None}
 
     async def partition_count(self, topic: str, timeout_ms: int | None) -> int:
         limit_ms = self.default_timeout_ms if timeout_ms is None else timeout_ms
@@ -341,13 +345,13 @@ class Session:
                 self._callbacks.popleft()()
         finally:
             self.is_closed = True
-            self._waiting.in_lane(core.close)
+            self._waiting.in_loop(core.close)
             self._interceptors.close()
 
     # Waiting for an operation.
 
     async def _ask(self, what: str, start: Callable[[Done], None], limit_ms: int) -> Any:
-        """Start it in the lane and wait until it calls back; a ClientError that it gives is raised."""
+        """Start it in the client loop and wait until it calls back; a ClientError that it gives is raised."""
         self._check()
         waiting = self._waiting
         outcomes: list[Any] = []
@@ -358,7 +362,7 @@ class Session:
             wake()
 
         waiting.post(lambda: start(done))
-        deadline_ms = waiting.now_ms() + limit_ms + _LANE_SLACK_MS
+        deadline_ms = waiting.now_ms() + limit_ms + _LOOP_SLACK_MS
         while True:
             waiting.clear()
             if outcomes:

@@ -23,13 +23,13 @@ _INT16: Final = Struct(">h")
 class Previous(NamedTuple):
     """What a member had, and in which generation."""
 
-    places: tuple[TopicPartition, ...]
+    topic_partitions: tuple[TopicPartition, ...]
     generation_id: int
 
 
-def encode_sticky_data(places: Iterable[TopicPartition], generation_id: int) -> bytes:
+def encode_sticky_data(topic_partitions: Iterable[TopicPartition], generation_id: int) -> bytes:
     """The eager assignor's user data: topics with their partitions, then the generation."""
-    topics = numbers_by_topic(places)
+    topics = numbers_by_topic(topic_partitions)
     out = bytearray(_INT32.pack(len(topics)))
     for topic, numbers in topics.items():
         name = topic.encode()
@@ -44,7 +44,7 @@ def decode_sticky_data(data: bytes) -> Previous:
     try:
         (topic_count,) = _INT32.unpack_from(data)
         position = 4
-        places: list[TopicPartition] = []
+        topic_partitions: list[TopicPartition] = []
         for _ in range(topic_count):
             (length,) = _INT16.unpack_from(data, position)
             position += 2
@@ -57,11 +57,11 @@ def decode_sticky_data(data: bytes) -> Previous:
                 return Previous((), NO_GENERATION)
             position += 4 * count
             topic = name.decode()
-            places += [TopicPartition(topic, number) for number in numbers]
+            topic_partitions += [TopicPartition(topic, number) for number in numbers]
         generation_id = _INT32.unpack_from(data, position)[0] if position < len(data) else NO_GENERATION
     except (struct_error, UnicodeDecodeError):
         return Previous((), NO_GENERATION)
-    return Previous(tuple(places), generation_id)
+    return Previous(tuple(topic_partitions), generation_id)
 
 
 def encode_cooperative_data(generation_id: int) -> bytes:
@@ -82,9 +82,13 @@ def assign_sticky(members: Sequence[GroupMemberView], partition_counts: Mapping[
 def assign_cooperative_sticky(members: Sequence[GroupMemberView], partition_counts: Mapping[str, int]) -> Assignment:
     previous = {member.member_id: Previous(member.owned, _cooperative_generation(member)) for member in members}
     assignment = _balance(members, partition_counts, previous)
-    owners = {place: member.member_id for member in members for place in member.owned}
-    for member_id, places in assignment.items():
-        places[:] = [place for place in places if owners.get(place, member_id) == member_id]
+    owners = {topic_partition: member.member_id for member in members for topic_partition in member.owned}
+    for member_id, topic_partitions in assignment.items():
+        topic_partitions[:] = [
+            topic_partition
+            for topic_partition in topic_partitions
+            if owners.get(topic_partition, member_id) == member_id
+        ]
     return assignment
 
 
@@ -105,8 +109,8 @@ def _balance(
             subscribers[topic].append(member.member_id)
     assignment: Assignment = {member.member_id: [] for member in ordered}
     kept = _still_owned(ordered, partition_counts, previous)
-    for place, member_id in kept.items():
-        assignment[member_id].append(place)
+    for topic_partition, member_id in kept.items():
+        assignment[member_id].append(topic_partition)
     _deal_out(assignment, subscribers, partition_counts, kept)
     _even_out(assignment, subscribers)
     return assignment
@@ -118,16 +122,18 @@ def _still_owned(
     """Who keeps what. Two that claim the same partition: the later generation is right, within one nobody."""
     claims: dict[TopicPartition, tuple[int, str | None]] = {}
     for member in members:
-        places, generation_id = previous[member.member_id]
-        for place in places:
-            if place.topic not in member.topics or not 0 <= place.partition < partition_counts.get(place.topic, 0):
+        topic_partitions, generation_id = previous[member.member_id]
+        for topic_partition in topic_partitions:
+            if topic_partition.topic not in member.topics or not 0 <= topic_partition.partition < partition_counts.get(
+                topic_partition.topic, 0
+            ):
                 continue
-            claimed = claims.get(place)
+            claimed = claims.get(topic_partition)
             if claimed is None or generation_id > claimed[0]:
-                claims[place] = (generation_id, member.member_id)
+                claims[topic_partition] = (generation_id, member.member_id)
             elif generation_id == claimed[0] and claimed[1] != member.member_id:
-                claims[place] = (generation_id, None)
-    return {place: owner for place, (_, owner) in claims.items() if owner is not None}
+                claims[topic_partition] = (generation_id, None)
+    return {topic_partition: owner for topic_partition, (_, owner) in claims.items() if owner is not None}
 
 
 def _deal_out(
@@ -139,14 +145,18 @@ def _deal_out(
     """What nobody has, to whoever has least; topics that few can read go first, for they have the least choice."""
     rank = {member_id: index for index, member_id in enumerate(assignment)}
     for topic in sorted(subscribers, key=lambda topic: (len(subscribers[topic]), topic)):
-        free = [place for place in _places(topic, partition_counts[topic]) if place not in kept]
+        free = [
+            topic_partition
+            for topic_partition in _places(topic, partition_counts[topic])
+            if topic_partition not in kept
+        ]
         if not free or not subscribers[topic]:
             continue
         waiting = [(len(assignment[member_id]), rank[member_id], member_id) for member_id in subscribers[topic]]
         heapify(waiting)
-        for place in free:
+        for topic_partition in free:
             count, turn, member_id = waiting[0]
-            assignment[member_id].append(place)
+            assignment[member_id].append(topic_partition)
             heapreplace(waiting, (count + 1, turn, member_id))
 
 
@@ -159,12 +169,12 @@ def _even_out(assignment: Assignment, subscribers: Mapping[str, list[str]]) -> N
     while moved:
         moved = False
         for member_id in sorted(assignment, key=lambda each: -len(assignment[each])):
-            places = assignment[member_id]
-            for place in reversed(places.copy()):
-                least = min(subscribers[place.topic], key=lambda each: len(assignment[each]))
-                if len(assignment[least]) + 1 < len(places):
-                    places.remove(place)
-                    assignment[least].append(place)
+            topic_partitions = assignment[member_id]
+            for topic_partition in reversed(topic_partitions.copy()):
+                least = min(subscribers[topic_partition.topic], key=lambda each: len(assignment[each]))
+                if len(assignment[least]) + 1 < len(topic_partitions):
+                    topic_partitions.remove(topic_partition)
+                    assignment[least].append(topic_partition)
                     moved = True
 
 

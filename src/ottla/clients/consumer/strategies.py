@@ -56,10 +56,10 @@ def parse_strategies(names: Sequence[str]) -> Strategies:
     return Strategies(tuple(known))
 
 
-def user_data_of(name: str, *, places: Iterable[TopicPartition], generation_id: int) -> bytes | None:
-    """What goes with a subscription under that assignor: `places` are those of the last assignment."""
+def user_data_of(name: str, *, topic_partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
+    """What goes with a subscription under that assignor: `topic_partitions` are those of the last assignment."""
     if name == STICKY and generation_id >= 0:
-        return encode_sticky_data(places, generation_id)
+        return encode_sticky_data(topic_partitions, generation_id)
     if name == COOPERATIVE_STICKY:
         return encode_cooperative_data(generation_id)
     return None

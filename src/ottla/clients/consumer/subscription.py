@@ -1,6 +1,6 @@
 """What a consumer reads: topics, a pattern, or partitions by hand, and for each partition where it stands.
 
-Owned by the lane. Only `position`, `position_epoch` and `drained_bytes` of a partition are the user's side's to write,
+Owned by the loop. Only `position`, `position_epoch` and `drained_bytes` of a partition are the user's side's to write,
 while it hands records out; nothing here asks a broker.
 """
 
@@ -13,6 +13,7 @@ from ottla.clients.consumer.errors import IllegalUse
 from ottla.clients.consumer.reset import ResetStrategy
 from ottla.clients.consumer.values import OffsetAndMetadata
 from ottla.core.types import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+from ottla.links.backoff import Backoff
 
 NO_REPLICA: Final[BrokerId] = -1
 
@@ -29,13 +30,14 @@ class Kind(Enum):
 class PartitionState:
     """One assigned partition. `position` is the next offset to hand out, None until it is found.
 
-    The lane asks brokers for `fetch_offset`, which runs ahead of the position by what lies fetched and not yet handed
-    out. `seek_count` tells whether what was fetched still belongs to the position.
+    The client loop asks brokers for `fetch_offset`, which runs ahead of the position by what lies fetched and not yet
+    handed out. `seek_count` tells whether what was fetched still belongs to the position.
     """
 
     __slots__ = (
         "checked_epoch",
         "drained_bytes",
+        "failures",
         "fetch_offset",
         "fetched_bytes",
         "high_watermark",
@@ -46,7 +48,7 @@ class PartitionState:
         "is_paused",
         "last_stable_offset",
         "log_start_offset",
-        "place",
+        "topic_partition",
         "position",
         "position_epoch",
         "preferred_replica",
@@ -57,8 +59,8 @@ class PartitionState:
         "until",
     )
 
-    def __init__(self, place: TopicPartition) -> None:
-        self.place = place
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
         self.position: Offset | None = None
         self.position_epoch: LeaderEpoch = NO_LEADER_EPOCH  # of the last record handed out
         self.checked_epoch: LeaderEpoch = NO_LEADER_EPOCH  # of the leader under which the position is known to be sound
@@ -71,13 +73,14 @@ class PartitionState:
         self.is_paused = False
         self.is_held = False  # the listener has not been told of it yet
         self.is_assigned = True
+        self.failures = 0  # of requests for it, since the last that succeeded
         self.retry_at_ms = 0
         self.high_watermark: Offset | None = None
         self.last_stable_offset: Offset | None = None
         self.log_start_offset: Offset | None = None
         self.preferred_replica: BrokerId = NO_REPLICA
         self.preferred_until_ms = 0
-        self.fetched_bytes = 0  # written by the lane, ever growing
+        self.fetched_bytes = 0  # written by the client loop, ever growing
         self.drained_bytes = 0  # written by the user's side, ever growing
 
     @property
@@ -100,6 +103,12 @@ class PartitionState:
         self.position_epoch = leader_epoch
         self.checked_epoch = NO_LEADER_EPOCH
         self.position = offset
+        self.failures = 0
+
+    def back_off(self, backoff: Backoff, now_ms: int) -> None:
+        """A request for it failed: the next one waits."""
+        self.retry_at_ms = now_ms + backoff.delay_ms(self.failures)
+        self.failures += 1
 
     def seek_by(self, strategy: ResetStrategy) -> None:
         """Find a new position in this way; there is none until then."""
@@ -124,7 +133,7 @@ class Subscription:
         return self.kind in (Kind.TOPICS, Kind.PATTERN)
 
     @property
-    def places(self) -> list[TopicPartition]:
+    def topic_partitions(self) -> list[TopicPartition]:
         return list(self.states)
 
     def subscribe(self, topics: Iterable[str]) -> None:
@@ -145,13 +154,13 @@ class Subscription:
         self.topics = topics
         return is_changed
 
-    def assign_by_hand(self, places: Iterable[TopicPartition]) -> None:
-        wanted = list(dict.fromkeys(places))
+    def assign_by_hand(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        wanted = list(dict.fromkeys(topic_partitions))
         if not wanted:
             self.unsubscribe()
             return
         self._become(Kind.BY_HAND)
-        self.topics = frozenset(place.topic for place in wanted)
+        self.topics = frozenset(topic_partition.topic for topic_partition in wanted)
         self.take(wanted)
 
     def unsubscribe(self) -> None:
@@ -160,30 +169,33 @@ class Subscription:
         self.topics = frozenset()
         self.pattern = None
 
-    def take(self, places: Iterable[TopicPartition]) -> list[PartitionState]:
+    def take(self, topic_partitions: Iterable[TopicPartition]) -> list[PartitionState]:
         """Exactly these from now on: those that stay keep their state; the new ones are returned."""
         before = self.states
-        self.states = {place: before.get(place) or PartitionState(place) for place in places}
-        for place, state in before.items():
-            if place not in self.states:
+        self.states = {
+            topic_partition: before.get(topic_partition) or PartitionState(topic_partition)
+            for topic_partition in topic_partitions
+        }
+        for topic_partition, state in before.items():
+            if topic_partition not in self.states:
                 state.is_assigned = False
-        return [state for place, state in self.states.items() if place not in before]
+        return [state for topic_partition, state in self.states.items() if topic_partition not in before]
 
-    def drop(self, places: Iterable[TopicPartition]) -> None:
-        gone = set(places)
-        self.take([place for place in self.states if place not in gone])
+    def drop(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        gone = set(topic_partitions)
+        self.take([topic_partition for topic_partition in self.states if topic_partition not in gone])
 
-    def state_of(self, place: TopicPartition) -> PartitionState:
-        state = self.states.get(place)
+    def state_of(self, topic_partition: TopicPartition) -> PartitionState:
+        state = self.states.get(topic_partition)
         if state is None:
-            raise IllegalUse(f"{place} is not assigned to this consumer; assigned: {self._listed()}")
+            raise IllegalUse(f"{topic_partition} is not assigned to this consumer; assigned: {self._listed()}")
         return state
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Of every partition that has one: what a commit of all that was read says."""
         return {
-            place: OffsetAndMetadata(position, "", state.position_epoch)
-            for place, state in self.states.items()
+            topic_partition: OffsetAndMetadata(position, "", state.position_epoch)
+            for topic_partition, state in self.states.items()
             if (position := state.position) is not None
         }
 
@@ -202,6 +214,6 @@ class Subscription:
 def as_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata | Offset]) -> dict[TopicPartition, OffsetAndMetadata]:
     """A plain number is an offset without a text."""
     return {
-        TopicPartition(*place): offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-        for place, offset in offsets.items()
+        TopicPartition(*topic_partition): offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        for topic_partition, offset in offsets.items()
     }

@@ -1,6 +1,6 @@
 """Whether a position still means the same record under a new leader (KIP-320): asked for before anything is read there.
 
-Lives in the lane. After an unclean election a log may have lost its end and grown a new one: without this a reader at
+Lives in the loop. After an unclean election a log may have lost its end and grown a new one: without this a reader at
 offset 10 would go on at a 10 that is another one. What was fetched before the change is handed out first.
 """
 
@@ -11,11 +11,13 @@ from typing import Final
 from ottla.clients.consumer.errors import LogTruncation, error_of
 from ottla.clients.consumer.reset import NOWHERE, ResetStrategy
 from ottla.clients.consumer.subscription import PartitionState, Subscription
-from ottla.clients.errors import RETRIABLE, ClientError, UnsupportedByBroker
+from ottla.clients.error_rules import RETRIABLE
+from ottla.clients.errors import ClientError, UnsupportedByBroker
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.core.errors import ErrorCode
 from ottla.core.types import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+from ottla.links.backoff import Backoff
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -30,7 +32,6 @@ _CONSUMER: Final = -1  # as a replica id
 _VERSIONS: Final = (3, OffsetForLeaderEpochRequest.VERSIONS[1])
 _UNDEFINED_OFFSET: Final[Offset] = -1
 # The leader is another one than the metadata says, or the other way round: look it up, ask again.
-_PASSING: Final = RETRIABLE | {ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH}
 
 
 class Validation:
@@ -43,7 +44,7 @@ class Validation:
         subscription: Subscription,
         *,
         reset: ResetStrategy,
-        retry_backoff_ms: int,
+        backoff: Backoff,
         on_valid: Callable[[], None],
         on_reset: Callable[[], None],
         on_error: Callable[[ClientError], None],
@@ -52,7 +53,7 @@ class Validation:
         self._metadata = metadata
         self._subscription = subscription
         self._reset = reset
-        self._retry_backoff_ms = retry_backoff_ms
+        self._backoff = backoff
         self._on_valid = on_valid
         self._on_reset = on_reset
         self._on_error = on_error
@@ -60,7 +61,7 @@ class Validation:
 
     def is_open(self, state: PartitionState) -> bool:
         """Whether it is not known yet that the position is sound, and nothing may be asked for beyond it."""
-        epoch = self._metadata.leader_epoch_of(state.place)
+        epoch = self._metadata.leader_epoch_of(state.topic_partition)
         if epoch <= state.checked_epoch:
             return False
         if state.queued_bytes:
@@ -77,7 +78,7 @@ class Validation:
         for state in self._subscription.states.values():
             if not state.is_fetchable or state.queued_bytes or state.is_checking or not self.is_open(state):
                 continue
-            leader_id = self._metadata.leader_of(state.place)
+            leader_id = self._metadata.leader_of(state.topic_partition)
             if state.retry_at_ms > now_ms or leader_id < 0:
                 self._retry_later()
             else:
@@ -90,11 +91,11 @@ class Validation:
         asked: dict[TopicPartition, tuple[PartitionState, int, LeaderEpoch]] = {}
         for state in states:
             state.is_checking = True
-            place, epoch = state.place, self._metadata.leader_epoch_of(state.place)
-            asked[place] = (state, state.seek_count, epoch)
-            topics.setdefault(place.topic, []).append(
+            topic_partition, epoch = state.topic_partition, self._metadata.leader_epoch_of(state.topic_partition)
+            asked[topic_partition] = (state, state.seek_count, epoch)
+            topics.setdefault(topic_partition.topic, []).append(
                 OffsetForLeaderPartition(
-                    partition=place.partition, current_leader_epoch=epoch, leader_epoch=state.position_epoch
+                    partition=topic_partition.partition, current_leader_epoch=epoch, leader_epoch=state.position_epoch
                 )
             )
         request = OffsetForLeaderEpochRequest(
@@ -104,10 +105,10 @@ class Validation:
 
         def answered(answer: OffsetForLeaderEpochResponse | ClientError) -> None:
             ends = {} if isinstance(answer, ClientError) else _ends_of(answer)
-            for place, (state, seek_count, epoch) in asked.items():
+            for topic_partition, (state, seek_count, epoch) in asked.items():
                 state.is_checking = False
                 if state.is_assigned and state.seek_count == seek_count:
-                    self._take(state, epoch, answer if isinstance(answer, ClientError) else ends.get(place))
+                    self._take(state, epoch, answer if isinstance(answer, ClientError) else ends.get(topic_partition))
             self.tend()
             self._on_valid()
 
@@ -118,20 +119,21 @@ class Validation:
         assert position is not None, "nothing but a seek takes it away, and that was looked at"
         if isinstance(end, UnsupportedByBroker):
             state.checked_epoch = epoch  # a cluster that can't tell; a fetch says when an offset is out of range
-        elif end is None or isinstance(end, ClientError) or end.error_code in _PASSING:
+        elif end is None or isinstance(end, ClientError) or end.error_code in RETRIABLE:
             self._back_off(state)
             self._metadata.request_update()
         elif end.error_code != ErrorCode.NONE:
             self._back_off(state)
-            self._on_error(error_of(end.error_code, f"{state.place}: is the position {position} still valid"))
+            self._on_error(error_of(end.error_code, f"{state.topic_partition}: is the position {position} still valid"))
         elif position <= end.end_offset and end.leader_epoch != NO_LEADER_EPOCH:
             state.checked_epoch = epoch
+            state.failures = 0
         else:
             self._truncated(state, epoch, position, end)
 
     def _truncated(self, state: PartitionState, epoch: LeaderEpoch, position: Offset, end: EpochEndOffset) -> None:
         is_known = end.end_offset != _UNDEFINED_OFFSET and end.leader_epoch != NO_LEADER_EPOCH
-        truncation = LogTruncation(state.place, position, end.end_offset if is_known else None)
+        truncation = LogTruncation(state.topic_partition, position, end.end_offset if is_known else None)
         if self._reset == NOWHERE:
             self._back_off(state)  # found again after each poll, until the user seeks
             self._on_error(truncation)
@@ -145,7 +147,7 @@ class Validation:
             self._on_reset()
 
     def _back_off(self, state: PartitionState) -> None:
-        state.retry_at_ms = self._network.now_ms() + self._retry_backoff_ms
+        state.back_off(self._backoff, self._network.now_ms())
         self._retry_later()
 
     def _retry_later(self) -> None:
@@ -157,7 +159,7 @@ class Validation:
             self._is_retry_planned = False
             self.tend()
 
-        self._network.call_later(max(1, self._retry_backoff_ms), retry)
+        self._network.call_later(max(1, self._backoff.first_ms), retry)
 
 
 def _ends_of(answer: OffsetForLeaderEpochResponse) -> dict[TopicPartition, EpochEndOffset]:

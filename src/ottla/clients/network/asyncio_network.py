@@ -1,4 +1,4 @@
-"""The lane of an asyncio client: the running event loop, its timers and its transports.
+"""The client loop of an asyncio client: the running event loop, its timers and its transports.
 
 Made and used within one loop. Only asyncio clients import this, so that blocking ones don't pay for asyncio.
 """
@@ -9,12 +9,12 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
-from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientError
-from ottla.clients.network.lane import LaneNetwork
-from ottla.clients.network.settings import NetworkSettings
-from ottla.clients.network.wire import Channel, Wire
+from ottla.clients.network.base import BaseNetwork
 from ottla.core.types import Buffer
+from ottla.links.addresses import Address
+from ottla.links.settings import NetworkSettings
+from ottla.links.wire import Channel, Wire
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 _JOINED_BYTES_MAX = 64 * 1024
 
 
-class AsyncioNetwork(LaneNetwork):
+class AsyncioNetwork(BaseNetwork):
     """From its making until `close`; both, and all between, in the same event loop."""
 
     def __init__(self, bootstrap: str, *, client_id: str, settings: NetworkSettings) -> None:

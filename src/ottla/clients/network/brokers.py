@@ -6,26 +6,28 @@ Bootstrap addresses have ids of their own, below `ANY_BROKER`, and serve only as
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientClosed, ClientError, ConnectionFailed
-from ottla.clients.network.link import Lane, Link, failed
 from ottla.clients.network.port import ANY_BROKER
-from ottla.clients.network.settings import NetworkSettings
-from ottla.clients.network.wire import Ask
 from ottla.core.types import BrokerId
+from ottla.links.addresses import Address
+from ottla.links.link import ClientLoop, Link, failed
+from ottla.links.settings import NetworkSettings
+from ottla.links.wire import InFlightRequest
 
 _FIRST_COORDINATOR: Final = 2**30
 _FIRST_BOOTSTRAP: Final = ANY_BROKER - 1
 
 
 class Brokers:
-    """Owned by one network; lives in its lane."""
+    """Owned by one network; lives in its loop."""
 
-    __slots__ = ("_bootstrap", "_client_id", "_is_closed", "_known", "_lane", "_links", "_settings", "on_lost")
+    __slots__ = ("_bootstrap", "_client_id", "_is_closed", "_known", "_loop", "_links", "_settings", "on_lost")
 
-    def __init__(self, bootstrap: Sequence[Address], *, lane: Lane, client_id: str, settings: NetworkSettings) -> None:
+    def __init__(
+        self, bootstrap: Sequence[Address], *, loop: ClientLoop, client_id: str, settings: NetworkSettings
+    ) -> None:
         self.on_lost: list[Callable[[BrokerId], None]] = []
-        self._lane = lane
+        self._loop = loop
         self._client_id = client_id
         self._settings = settings
         self._bootstrap = {_FIRST_BOOTSTRAP - index: address for index, address in enumerate(bootstrap)}
@@ -46,19 +48,19 @@ class Brokers:
                 del self._links[broker_id]
                 link.close(ConnectionFailed(f"{link.address}: broker {broker_id} is no longer there"))
 
-    def ask(self, broker_id: BrokerId, ask: Ask) -> None:
+    def send(self, broker_id: BrokerId, request: InFlightRequest) -> None:
         if self._is_closed:
-            self._fail_soon(ask, ClientClosed("the client is closed"))
+            self._fail_soon(request, ClientClosed("the client is closed"))
             return
         if broker_id == ANY_BROKER:
-            ask.tried = {}
-            self._least_loaded().ask(ask)
+            request.tried = {}
+            self._least_loaded().send(request)
             return
         address = self._address_of(broker_id)
         if address is None:
-            self._fail_soon(ask, ConnectionFailed(f"broker {_node_of(broker_id)} is not in the metadata"))
+            self._fail_soon(request, ConnectionFailed(f"broker {_node_of(broker_id)} is not in the metadata"))
         else:
-            self._link_to(broker_id, address).ask(ask)
+            self._link_to(broker_id, address).send(request)
 
     def load_of(self, broker_id: BrokerId) -> int:
         link = self._links.get(broker_id)
@@ -91,7 +93,7 @@ class Brokers:
             link = self._links[broker_id] = Link(
                 broker_id,
                 address,
-                lane=self._lane,
+                loop=self._loop,
                 client_id=self._client_id,
                 settings=self._settings,
                 on_lost=self._link_lost,
@@ -100,7 +102,7 @@ class Brokers:
 
     def _least_loaded(self, tried: Mapping[BrokerId, str] | None = None) -> Link:
         """The link that promises the quickest answer; brokers that just failed come last."""
-        now_ms = self._lane.now_ms()
+        now_ms = self._loop.now_ms()
         candidates = self._candidates(now_ms)
         fresh = {broker_id: address for broker_id, address in candidates.items() if not tried or broker_id not in tried}
 
@@ -128,33 +130,35 @@ class Brokers:
             return self._known
         return {**self._known, **self._bootstrap}
 
-    def _link_lost(self, link: Link, sent: list[Ask], queued: list[Ask], reason: ClientError) -> None:
-        for ask in sent:
-            self._fail_soon(ask, failed(ask, reason))
-        for ask in queued:
-            if ask.tried is None or self._is_closed:
-                self._fail_soon(ask, failed(ask, reason))
+    def _link_lost(
+        self, link: Link, sent: list[InFlightRequest], queued: list[InFlightRequest], reason: ClientError
+    ) -> None:
+        for request in sent:
+            self._fail_soon(request, failed(request, reason))
+        for request in queued:
+            if request.tried is None or self._is_closed:
+                self._fail_soon(request, failed(request, reason))
             else:
-                self._try_elsewhere(ask, link, reason)
+                self._try_elsewhere(request, link, reason)
         if not self._is_closed and self._links.get(link.broker_id) is link:
             for listener in self.on_lost:
-                self._lane.call_soon(lambda listener=listener: listener(_node_of(link.broker_id)))  # type: ignore[misc]
+                self._loop.call_soon(lambda listener=listener: listener(_node_of(link.broker_id)))  # type: ignore[misc]
 
-    def _try_elsewhere(self, ask: Ask, link: Link, reason: ClientError) -> None:
+    def _try_elsewhere(self, request: InFlightRequest, link: Link, reason: ClientError) -> None:
         """A request that any broker may answer was not sent by this one."""
-        assert ask.tried is not None
-        ask.tried[link.broker_id] = str(reason)
-        another = self._least_loaded(ask.tried)
-        now_ms = self._lane.now_ms()
-        if another.broker_id in ask.tried or ask.deadline_ms <= now_ms:
-            reasons = "; ".join(dict.fromkeys(ask.tried.values()))
-            self._fail_soon(ask, ConnectionFailed(f"no broker was reached for {ask.name}: {reasons}"))
+        assert request.tried is not None
+        request.tried[link.broker_id] = str(reason)
+        another = self._least_loaded(request.tried)
+        now_ms = self._loop.now_ms()
+        if another.broker_id in request.tried or request.deadline_ms <= now_ms:
+            reasons = "; ".join(dict.fromkeys(request.tried.values()))
+            self._fail_soon(request, ConnectionFailed(f"no broker was reached for {request.name}: {reasons}"))
             return
-        ask.timeout_ms = ask.deadline_ms - now_ms
-        another.ask(ask)
+        request.timeout_ms = request.deadline_ms - now_ms
+        another.send(request)
 
-    def _fail_soon(self, ask: Ask, error: ClientError) -> None:
-        self._lane.call_soon(lambda: ask.on_frame(ask.version, error))
+    def _fail_soon(self, request: InFlightRequest, error: ClientError) -> None:
+        self._loop.call_soon(lambda: request.on_frame(request.version, error))
 
 
 def _node_of(broker_id: BrokerId) -> BrokerId:

@@ -1,46 +1,32 @@
 """A client's view of its cluster, kept fresh: on an interval, on request, for a new topic, after a broken connection.
 
-Lives in the lane. Readers on other threads see a whole view, the newest or the one before it.
+Lives in the loop. Readers on other threads see a whole view, the newest or the one before it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
 
-from ottla.clients.addresses import Address
+from ottla.clients.cluster_view import NO_LEADER, PartitionInfo, TopicInfo, addresses_in, topic_info
 from ottla.clients.errors import BrokerError, ClientError, TimedOut, error_name
-from ottla.clients.network.link import growing_ms
-from ottla.clients.network.port import ANY_BROKER, Network, Timer
+from ottla.clients.network.port import ANY_BROKER, Network
 from ottla.core.errors import ErrorCode
 from ottla.core.types import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
+from ottla.links.addresses import Address
+from ottla.links.backoff import Backoff
+from ottla.links.link import Timer
 from ottla.protocol.message import ZERO_UUID
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
-    MetadataResponseTopic,
 )
 
-NO_LEADER: Final[BrokerId] = -1
 # What a later answer may mend; any other error of a topic ends the wait for it.
 _PASSING: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_ID}
 )
 
 OnKnown: TypeAlias = Callable[[int | ClientError], None]
-
-
-class PartitionInfo(NamedTuple):
-    partition: int
-    leader_id: BrokerId
-    leader_epoch: LeaderEpoch
-    replica_ids: tuple[BrokerId, ...]
-    in_sync_ids: tuple[BrokerId, ...]
-
-
-class TopicInfo(NamedTuple):
-    topic_id: bytes
-    is_internal: bool
-    partitions: dict[int, PartitionInfo]
 
 
 class _Waiter:
@@ -75,7 +61,7 @@ class Metadata:
         self._network = network
         self._max_age_ms = max_age_ms
         self._backoff_ms = backoff_ms
-        self._backoff_max_ms = max(backoff_ms, backoff_max_ms)
+        self._backoff = Backoff(first_ms=backoff_ms, max_ms=backoff_max_ms)
         self._wanted: set[str] | None = set()
         self._topics: dict[str, TopicInfo] = {}
         self._names_by_id: dict[bytes, str] = {}
@@ -100,20 +86,20 @@ class Metadata:
         info = self._topics.get(topic)
         return tuple(info.partitions.values()) if info is not None else ()
 
-    def partition_info(self, place: TopicPartition) -> PartitionInfo | None:
-        info = self._topics.get(place[0])
-        return info.partitions.get(place[1]) if info is not None else None
+    def partition_info(self, topic_partition: TopicPartition) -> PartitionInfo | None:
+        info = self._topics.get(topic_partition[0])
+        return info.partitions.get(topic_partition[1]) if info is not None else None
 
-    def leader_of(self, place: TopicPartition) -> BrokerId:
+    def leader_of(self, topic_partition: TopicPartition) -> BrokerId:
         """NO_LEADER while there is none, or none that is known."""
-        info = self._topics.get(place[0])
-        partition = info.partitions.get(place[1]) if info is not None else None
+        info = self._topics.get(topic_partition[0])
+        partition = info.partitions.get(topic_partition[1]) if info is not None else None
         if partition is None or partition.leader_id not in self.brokers:
             return NO_LEADER
         return partition.leader_id
 
-    def leader_epoch_of(self, place: TopicPartition) -> LeaderEpoch:
-        partition = self.partition_info(place)
+    def leader_epoch_of(self, topic_partition: TopicPartition) -> LeaderEpoch:
+        partition = self.partition_info(topic_partition)
         return partition.leader_epoch if partition is not None else NO_LEADER_EPOCH
 
     def topic_id_of(self, name: str) -> bytes:
@@ -136,7 +122,7 @@ class Metadata:
         """The ErrorCode that the last answer had for a topic."""
         return self._errors.get(topic, ErrorCode.NONE)
 
-    # What the client wants; in the lane.
+    # What the client wants; in the loop.
 
     def set_topics(self, names: Iterable[str] | None) -> None:
         """Keep these topics in view and no others; None means all. What is new is asked for at once."""
@@ -182,15 +168,15 @@ class Metadata:
         else:
             self.request_update()
 
-    def set_leader(self, place: TopicPartition, leader_id: BrokerId, leader_epoch: LeaderEpoch) -> bool:
+    def set_leader(self, topic_partition: TopicPartition, leader_id: BrokerId, leader_epoch: LeaderEpoch) -> bool:
         """A broker named the new leader in its answer (KIP-951); False where that is older than what is known."""
-        partition = self.partition_info(place)
+        partition = self.partition_info(topic_partition)
         if partition is None or leader_id not in self.brokers or leader_epoch <= partition.leader_epoch:
             return False
-        info = self._topics[place[0]]
+        info = self._topics[topic_partition[0]]
         changed = partition._replace(leader_id=leader_id, leader_epoch=leader_epoch)
-        view = info._replace(partitions={**info.partitions, place[1]: changed})
-        self._topics = {**self._topics, place[0]: view}
+        view = info._replace(partitions={**info.partitions, topic_partition[1]: changed})
+        self._topics = {**self._topics, topic_partition[0]: view}
         self.version += 1
         self._tell()
         return True
@@ -260,7 +246,7 @@ class Metadata:
         self._tell()
 
     def _back_off(self, now_ms: int) -> None:
-        self._not_before_ms = now_ms + growing_ms(self._backoff_ms, self._backoff_max_ms, failures=self._failures)
+        self._not_before_ms = now_ms + self._backoff.delay_ms(self._failures)
         self._failures += 1
         self._plan(self._not_before_ms)
 
@@ -282,7 +268,7 @@ class Metadata:
         self.cluster_id = answer.cluster_id
         self.controller_id = answer.controller_id
         if answer.brokers:
-            self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+            self.brokers = addresses_in(answer)
             self.racks = {broker.node_id: broker.rack for broker in answer.brokers}
             self._network.set_brokers(self.brokers)
         wanted = self._wanted
@@ -296,7 +282,7 @@ class Metadata:
             if topic.error_code != ErrorCode.NONE:
                 errors[name] = topic.error_code
             if topic.error_code == ErrorCode.NONE or topic.partitions:
-                topics[name] = _topic_info(topic, self._topics.get(name))
+                topics[name] = topic_info(topic, self._topics.get(name))
             elif topic.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
                 topics.pop(name, None)
             if any(partition.leader_id < 0 for partition in topic.partitions):
@@ -342,23 +328,3 @@ class Metadata:
             if waiter.timer is not None:
                 waiter.timer.cancel()
             waiter.on_known(outcome)
-
-
-def _topic_info(topic: MetadataResponseTopic, known: TopicInfo | None) -> TopicInfo:
-    """What the answer says of a topic; a partition whose leader epoch went back keeps what was known (KIP-320)."""
-    is_same = known is not None and known.topic_id == topic.topic_id
-    partitions: Mapping[int, PartitionInfo] = known.partitions if known is not None and is_same else {}
-    taken: dict[int, PartitionInfo] = {}
-    for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index):
-        before = partitions.get(partition.partition_index)
-        if before is not None and NO_LEADER_EPOCH < partition.leader_epoch < before.leader_epoch:
-            taken[before.partition] = before
-            continue
-        taken[partition.partition_index] = PartitionInfo(
-            partition.partition_index,
-            partition.leader_id,
-            partition.leader_epoch,
-            tuple(partition.replica_nodes),
-            tuple(partition.isr_nodes),
-        )
-    return TopicInfo(topic.topic_id, topic.is_internal, taken)

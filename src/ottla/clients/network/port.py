@@ -1,29 +1,24 @@
 """What the cores of producer, consumer and admin need of a network: requests by callback, timers, one thread.
 
-Everything of a client's core runs in one place, its *lane*: the I/O thread of a blocking client, the event loop of an
-asyncio client. Callbacks never run inside the call that asked for them.
+Everything of a client's core runs in one place, its *client loop*: the I/O thread of a blocking client, the event loop
+of an asyncio client. Callbacks never run inside the call that asked for them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientError
 from ottla.core.types import BrokerId, Buffer
+from ottla.links.addresses import Address
+from ottla.links.link import Timer
 from ottla.protocol.message import ApiMessage
 
 # A response message, or why there is none: the connection broke, the request timed out, the broker doesn't serve it.
 OnResponse: TypeAlias = Callable[[Any | ClientError], None]
 
 
-class Timer(Protocol):
-    """Something planned; cancelling one that ran does nothing."""
-
-    def cancel(self) -> None: ...
-
-
 class Network(Protocol):
-    """The lane of one client. Every method but `post` is called from within the lane."""
+    """The client loop of one client. Every method but `post` is called from within the loop."""
 
     # Called with a broker's id when the connection to it was lost or could not be made, but for idle ones.
     on_lost: list[Callable[[BrokerId], None]]
@@ -37,7 +32,7 @@ class Network(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None: ...
 
     def post(self, callback: Callable[[], None]) -> None:
-        """From any thread: run `callback` in the lane, soon."""
+        """From any thread: run `callback` in the client loop, soon."""
         ...
 
     def request(

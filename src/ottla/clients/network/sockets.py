@@ -1,6 +1,6 @@
 """One non-blocking socket in a selector: connects to the first of a host's addresses that answers, then carries bytes.
 
-What the bytes mean is the wire's. A host's name is looked up on a thread: a slow name server must not stop the lane.
+What the bytes mean is the wire's. A host's name is looked up on a thread: a slow name server must not stop the loop.
 """
 
 import os
@@ -11,17 +11,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from ottla.clients.addresses import Address
-from ottla.clients.network.settings import NetworkSettings
-from ottla.clients.network.wire import Wire
 from ottla.core.types import Buffer
+from ottla.links.addresses import Address
+from ottla.links.settings import NetworkSettings
+from ottla.links.wire import Wire
 
 _PARTS_PER_CALL: Final = 64
 _BYTES_PER_TURN: Final = 4 * 1024 * 1024
 _IN_PROGRESS: Final = (BlockingIOError, InterruptedError)
 
 
-class SocketLane(Protocol):
+class SocketLoop(Protocol):
     settings: NetworkSettings
 
     def call_soon(self, callback: Callable[[], None]) -> None: ...
@@ -39,16 +39,16 @@ class SocketChannel:
         "_is_closed",
         "_is_connected",
         "_is_waiting",
-        "_lane",
+        "_loop",
         "_outbox",
         "_selector",
         "_socket",
         "_wire",
     )
 
-    def __init__(self, address: Address, wire: Wire, *, lane: SocketLane, selector: selectors.BaseSelector) -> None:
+    def __init__(self, address: Address, wire: Wire, *, loop: SocketLoop, selector: selectors.BaseSelector) -> None:
         self._wire = wire
-        self._lane = lane
+        self._loop = loop
         self._selector = selector
         self._socket: socket.socket | None = None
         self._addresses: deque[tuple[Any, ...]] = deque()
@@ -61,11 +61,11 @@ class SocketChannel:
         except OSError:
             threading.Thread(target=self._look_up, args=(address,), name="ottla-lookup", daemon=True).start()
         else:
-            lane.call_soon(lambda: self._found(found))
+            loop.call_soon(lambda: self._found(found))
 
     def send(self, parts: Sequence[Buffer]) -> None:
         if not self._outbox and not self._is_waiting:
-            self._lane.send_soon(self)
+            self._loop.send_soon(self)
         self._outbox.extend(parts)
 
     def close(self) -> None:
@@ -136,18 +136,18 @@ class SocketChannel:
             found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
         except OSError as error:
             reason = f"not reached: the name was not resolved: {error.strerror or error}"
-            self._lane.post(lambda: self._failed(reason))
+            self._loop.post(lambda: self._failed(reason))
         else:
-            self._lane.post(lambda: self._found(found))
+            self._loop.post(lambda: self._found(found))
 
     def _found(self, addresses: Sequence[tuple[Any, ...]]) -> None:
         self._addresses.extend(addresses)
         self._connect_to_next("no address was found")
 
     def _connect_to_next(self, reason: str) -> None:
-        settings = self._lane.settings
+        settings = self._loop.settings
         while self._addresses and not self._is_closed:
-            family, kind, protocol, _, place = self._addresses.popleft()
+            family, kind, protocol, _, topic_partition = self._addresses.popleft()
             sock = socket.socket(family, kind, protocol)
             try:
                 sock.setblocking(False)
@@ -156,7 +156,7 @@ class SocketChannel:
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
                 if settings.receive_buffer_bytes >= 0:
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
-                sock.connect(place)
+                sock.connect(topic_partition)
             except _IN_PROGRESS:
                 pass
             except OSError as error:

@@ -1,4 +1,4 @@
-"""The lane of a blocking client: one daemon thread with a selector, its timers and its sockets.
+"""The client loop of a blocking client: one daemon thread with a selector, its timers and its sockets.
 
 Users' threads reach it by `post` and `call` alone. An exception that comes out of a callback is a bug: the thread ends,
 every request under way is told, and so is every later call.
@@ -13,19 +13,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from ottla.clients.addresses import Address
 from ottla.clients.errors import ClientClosed, ClientError
-from ottla.clients.network.lane import LaneNetwork
-from ottla.clients.network.settings import NetworkSettings
+from ottla.clients.network.base import BaseNetwork
 from ottla.clients.network.sockets import SocketChannel
-from ottla.clients.network.wire import Channel, Wire
+from ottla.links.addresses import Address
+from ottla.links.settings import NetworkSettings
+from ottla.links.wire import Channel, Wire
 
 T = TypeVar("T")
 
 _TIMERS_SWEPT_MIN: Final = 1_024
 
 
-class LaneTimer:
+class LoopTimer:
     """A place in the heap; stays there when cancelled, and is passed over."""
 
     __slots__ = ("at_ms", "callback", "order")
@@ -35,19 +35,19 @@ class LaneTimer:
         self.order = order
         self.callback: Callable[[], None] | None = callback
 
-    def __lt__(self, other: "LaneTimer") -> bool:
+    def __lt__(self, other: "LoopTimer") -> bool:
         return (self.at_ms, self.order) < (other.at_ms, other.order)
 
     def cancel(self) -> None:
         self.callback = None
 
 
-class ThreadNetwork(LaneNetwork):
-    """From `start` until `close`, which may be called from any thread, also from a callback in the lane."""
+class ThreadNetwork(BaseNetwork):
+    """From `start` until `close`, which may be called from any thread, also from a callback in the loop."""
 
     def __init__(self, bootstrap: str, *, client_id: str, settings: NetworkSettings) -> None:
         super().__init__(bootstrap, client_id=client_id, settings=settings)
-        # Called in the lane with the reason when it ends by itself, which only a bug can cause.
+        # Called in the client loop with the reason when it ends by itself, which only a bug can cause.
         self.on_broken: list[Callable[[ClientError], None]] = []
         self.failure: ClientError | None = None
         self._selector = selectors.DefaultSelector()
@@ -56,7 +56,7 @@ class ThreadNetwork(LaneNetwork):
         self._wakened.setblocking(False)
         self._selector.register(self._wakened, selectors.EVENT_READ, None)
         self._soon: deque[Callable[[], None]] = deque()  # from this thread and from others
-        self._timers: list[LaneTimer] = []
+        self._timers: list[LoopTimer] = []
         self._timer_order = 0
         self._sweep_at = _TIMERS_SWEPT_MIN
         self._unsent: list[SocketChannel] = []
@@ -72,13 +72,13 @@ class ThreadNetwork(LaneNetwork):
 
     def post(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
-        # In this order on both sides: the lane says that it sleeps, then looks at the queue once more.
+        # In this order on both sides: the client loop says that it sleeps, then looks at the queue once more.
         if self._is_asleep:
             self._is_asleep = False
             self._wake()
 
     def call(self, callback: Callable[[], T], *, timeout_ms: int | None = None) -> T:
-        """Run `callback` in the lane, wait for it and give what it gave."""
+        """Run `callback` in the client loop, wait for it and give what it gave."""
         if threading.current_thread() is self._thread:
             return callback()
         done = threading.Event()
@@ -117,18 +117,18 @@ class ThreadNetwork(LaneNetwork):
             self._end()
 
     @property
-    def is_lane(self) -> bool:
-        """Whether the caller runs in the lane."""
+    def is_in_loop(self) -> bool:
+        """Whether the caller runs in the loop."""
         return threading.current_thread() is self._thread
 
-    # In the lane.
+    # In the loop.
 
     def now_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
-    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> LaneTimer:
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> LoopTimer:
         self._timer_order += 1
-        timer = LaneTimer(self.now_ms() + delay_ms, self._timer_order, callback)
+        timer = LoopTimer(self.now_ms() + delay_ms, self._timer_order, callback)
         if len(self._timers) >= self._sweep_at:
             self._sweep_timers()
         heapq.heappush(self._timers, timer)
@@ -138,7 +138,7 @@ class ThreadNetwork(LaneNetwork):
         self._soon.append(callback)
 
     def open(self, address: Address, wire: Wire) -> Channel:
-        return SocketChannel(address, wire, lane=self, selector=self._selector)
+        return SocketChannel(address, wire, loop=self, selector=self._selector)
 
     def send_soon(self, channel: SocketChannel) -> None:
         """Bytes are written once per turn: what several callbacks send goes out in one system call."""
@@ -148,7 +148,7 @@ class ThreadNetwork(LaneNetwork):
         try:
             while not self._is_stopping:
                 self._turn()
-        except Exception as error:  # noqa: BLE001 - a bug ends the lane, and nobody may wait for it forever
+        except Exception as error:  # noqa: BLE001 - a bug ends the client loop, and nobody may wait for it forever
             _log_bug("the client's thread ended by a bug")
             self.failure = ClientError(f"the client's thread ended by a bug: {error!r}")
         finally:

@@ -1,7 +1,7 @@
-"""Where records wait: appended by any thread into the open batch of their partition, taken by the lane when due.
+"""Where records wait: appended by any thread into the open batch of their partition, taken by the client loop when due.
 
 Memory is bounded by `buffer.memory`: a batch reserves its room when it is opened, and gives it back when it is
-done. The lane is woken when there is something to do for it, not for each record.
+done. The client loop is woken when there is something to do for it, not for each record.
 """
 
 import threading
@@ -27,7 +27,7 @@ NEVER_MS = 1 << 62
 
 
 class Accumulator:
-    """Shared by all threads of a producer. `wake` must run the sender in its lane, soon."""
+    """Shared by all threads of a producer. `wake` must run the sender in its loop, soon."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Accumulator:
     ) -> None:
         self.topics: dict[str, TopicQueues] = {}
         self.incomplete: dict[ProducerBatch, None] = {}  # in order of their opening
-        self.wakes_ms = NEVER_MS  # when the lane looks again by itself; written by the lane
+        self.wakes_ms = NEVER_MS  # when the client loop looks again by itself; written by the client loop
         self.is_exhausted = False  # somebody waits for memory
         self._active: dict[PartitionQueue, None] = {}  # those with anything to send; the next to be served comes first
         self._settings = settings
@@ -114,18 +114,18 @@ class Accumulator:
                 if self._free_bytes >= needed:
                     batch = self._open_batch(queue, needed)
                     index = batch.append(timestamp_ms, key, value, headers)
-                    is_lane_needed = self._is_lane_needed_for(queue)
+                    is_loop_needed = self._is_loop_needed_for(queue)
                     if partition is None:
                         topic.sticky_batch = batch
                 else:
                     self.is_exhausted = True
-                    is_lane_needed = True
-                is_waking = is_lane_needed and not self._is_woken
+                    is_loop_needed = True
+                is_waking = is_loop_needed and not self._is_woken
                 self._is_woken = self._is_woken or is_waking
             else:
                 is_waking = False
         if is_waking:
-            # Outside of the lock: the lane will want it at once.
+            # Outside of the lock: the client loop will want it at once.
             self._wake()
         return None if index == FULL or batch is None else self._handle_type(batch, index, timestamp_ms)
 
@@ -144,7 +144,7 @@ class Accumulator:
                 queue.waiting.append(batch)
             else:
                 self.is_exhausted = True
-            is_waking = not self._is_woken and (not is_enough or self._is_lane_needed_for(queue))
+            is_waking = not self._is_woken and (not is_enough or self._is_loop_needed_for(queue))
             self._is_woken = self._is_woken or is_waking
         if is_waking:
             self._wake()
@@ -179,15 +179,15 @@ class Accumulator:
         self._active[queue] = None
         return batch
 
-    def _is_lane_needed_for(self, queue: PartitionQueue) -> bool:
+    def _is_loop_needed_for(self, queue: PartitionQueue) -> bool:
         if queue.waiting:
-            # A full batch leaves at once, unless its leader has as many requests as it may: its answers wake the lane.
+            # A full batch leaves at once, unless its leader has as many requests as it may: its answers wake the loop.
             return queue.destination is None or not queue.destination.is_saturated
         assert queue.open is not None
         return queue.open.created_ms + self._settings.linger_ms < self.wakes_ms
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called, from the lane, when memory came back; at once if nothing is held at all."""
+        """Have `callback` called, from the client loop, when memory came back; at once if nothing is held at all."""
         with self._lock:
             if self.incomplete:
                 self._room_waiters.append(callback)
@@ -225,7 +225,7 @@ class Accumulator:
                 queue.waiting.append(queue.open)
                 queue.open = None
 
-    # Of the lane
+    # Of the client loop
 
     def learn_topic(self, name: str, partition_count: int) -> TopicQueues:
         """A topic is known, or has more partitions than it had."""
@@ -238,7 +238,7 @@ class Accumulator:
             return topic
 
     def active_queues(self) -> list[PartitionQueue]:
-        """Those with anything to send; asking says that the lane is awake."""
+        """Those with anything to send; asking says that the client loop is awake."""
         with self._lock:
             self._is_woken = False
             return list(self._active)
@@ -290,7 +290,7 @@ class Accumulator:
             self._active[batch.queue] = None
 
     def plan(self, now_ms: int) -> int | None:
-        """When the lane must look again; None if it does so early enough as it is.
+        """When the client loop must look again; None if it does so early enough as it is.
 
         Under the lock: a thread that opens a batch must find the plan and the timer of one mind.
         """

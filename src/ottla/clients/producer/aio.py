@@ -3,31 +3,28 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from os import PathLike
 from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from ottla.clients.cluster_view import PartitionInfo
 from ottla.clients.config import ClientConfig
-from ottla.clients.errors import ClientError, TimedOut
+from ottla.clients.errors import ClientError
 from ottla.clients.network.asyncio_network import AsyncioNetwork
-from ottla.clients.network.metadata import PartitionInfo
 from ottla.clients.producer.batch import ProducerBatch
-from ottla.clients.producer.core import ProducerCore, checked_bytes, checked_topic, closed_error, full_offsets, group_of
+from ottla.clients.producer.core import ProducerCore, checked_bytes, closed_error
 from ottla.clients.producer.counts import ProducerCounts
-from ottla.clients.producer.errors import InvalidTransactionState
 from ottla.clients.producer.gate import Gate, new_gate
 from ottla.clients.producer.handle import RecordMetadata, SendHandle
 from ottla.clients.producer.interceptors import ProducerRecord
 from ottla.clients.producer.keys import PRODUCER_DEFINITION
 from ottla.clients.producer.serializers import checked_headers
-from ottla.clients.producer.tables import AioTableHandle, batches_of_table
-from ottla.clients.producer.topic_queues import TopicQueues
+from ottla.clients.producer.session import ProducerSession
+from ottla.clients.producer.tables import AioTableHandle
 from ottla.core.types import TimestampMs, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
-    from ottla.clients.producer.transactions import OnDone, Transactions
 
 T = TypeVar("T")
 
@@ -47,7 +44,7 @@ class AioSendHandle(SendHandle):
     def _settled(self, timeout: float | None) -> tuple[ProducerBatch, int]:
         batch, index = self._batch.part_of(self._index)
         if not batch.is_done:
-            raise asyncio.InvalidStateError(f"{batch.queue.place}: the record is under way; await the handle")
+            raise asyncio.InvalidStateError(f"{batch.queue.topic_partition}: the record is under way; await the handle")
         return batch, index
 
     @property
@@ -73,13 +70,20 @@ class Producer:
 
     def _set_up(self, config: ClientConfig) -> None:
         self.config = config
-        self._started: ProducerCore | None = None
+        self._started: tuple[ProducerCore, ProducerSession] | None = None
         self._network: AsyncioNetwork | None = None
         self._gate: Gate | None = None
         self._is_closed = False
 
     @property
     def _core(self) -> ProducerCore:
+        return self._parts()[0]
+
+    @property
+    def _session(self) -> ProducerSession:
+        return self._parts()[1]
+
+    def _parts(self) -> tuple[ProducerCore, ProducerSession]:
         """Made with the first use, when there is a loop."""
         if self._started is None:
             if self._is_closed:
@@ -88,7 +92,8 @@ class Producer:
             self._network = AsyncioNetwork(
                 config.bootstrap, client_id=config.client_id, settings=config.network_settings()
             )
-            self._started = core = ProducerCore(self._network, config, handle_type=AioSendHandle)
+            core = ProducerCore(self._network, config, handle_type=AioSendHandle)
+            self._started = core, ProducerSession(core, _LoopWaiting(self._network))
             if not core.converts and core.accumulator.places_by_default:
                 self._gate = new_gate(core.accumulator.topics, AioSendHandle, _not_served)
         return self._started
@@ -132,11 +137,11 @@ class Producer:
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
         queues = core.accumulator.topics.get(topic)
-        if queues is None:
-            queues = await self._find_topic(checked_topic(topic))
-        appended = core.accumulator.append(queues, partition, key, value, headers, timestamp_ms)
+        appended = None
+        if queues is not None:
+            appended = core.accumulator.append(queues, partition, key, value, headers, timestamp_ms)
         if appended is None:
-            appended = await self._append_when_room(queues, partition, key, value, headers, timestamp_ms)
+            appended = await self._session.append(topic, partition, key, value, headers, timestamp_ms)
         handle = cast(AioSendHandle, appended)
         if on_delivery is not None:
             handle.add_callback(on_delivery)
@@ -148,47 +153,23 @@ class Producer:
         return handle
 
     async def send_arrow(self, topic: str, table: Any) -> AioTableHandle:
-        """Put all rows of an Arrow table, record batch or reader on their way; needs `ottla[columns]`."""
-        core = self._core
-        core.check_takes_tables()
-        queues = core.accumulator.topics.get(topic)
-        if queues is None:
-            queues = await self._find_topic(checked_topic(topic))
-        batches = []
-        for partition, appender in batches_of_table(table, queues, core.settings, time_ns() // 1_000_000):
-            append = partial(core.accumulator.append_batch, queues, partition, appender)
-            batches.append(await self._when_room(queues, append))
-            await asyncio.sleep(0)
-        return AioTableHandle(batches)
+        """Put all rows of an Arrow table, record batch or reader on their way; needs the extra `columns`."""
+        return AioTableHandle(await self._session.append_table(topic, table))
 
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Send everything now, and wait until all of it is delivered or given up; TimedOut after `timeout_ms`."""
-        core = self._core
-        batches = core.accumulator.begin_flush()
-        try:
-            core.wake()
-            await asyncio.wait_for(_all_done(batches), None if timeout_ms is None else timeout_ms / 1000)
-        except TimeoutError:
-            undone = sum(not batch.is_done for batch in batches)
-            raise TimedOut(f"flush: {undone} of {len(batches)} batches under way after {timeout_ms} ms") from None
-        finally:
-            core.accumulator.end_flush()
+        await self._session.flush(timeout_ms)
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Take no more records and deliver those there are; what is left after `timeout_ms` is given up."""
         if self._is_closed:
             return
         self._is_closed = True
-        if self._started is None or self._network is None:
-            return
+        if self._network is None:
+            return  # never used
         try:
-            await self._abort_open_transaction(timeout_ms)
-            self._started.refuse()
-            await self.flush(timeout_ms)
-        except TimedOut:
-            pass  # given up below, each record with its own error
+            await self._session.close(timeout_ms)
         finally:
-            self._started.close()
             await self._network.close()
 
     def counts(self) -> ProducerCounts:
@@ -197,37 +178,30 @@ class Producer:
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The partitions of a topic, with leaders and replicas."""
-        if topic not in self._core.accumulator.topics:
-            await self._find_topic(checked_topic(topic))
-        return list(self._core.metadata.partitions_of(topic))
+        return await self._session.partitions_for(topic)
 
     # Transactions
 
     async def init_transactions(self) -> None:
         """Once, before the first transaction: fences earlier producers of the same id, ends what they left open."""
-        await self._wait_for("init_transactions", self._transactional("init_transactions").initialize)
+        await self._session.init_transactions()
 
     async def begin_transaction(self) -> None:
-        self._transactional("begin_transaction").begin()
+        await self._session.begin_transaction()
 
     async def send_offsets_to_transaction(
         self, offsets: "Mapping[TopicPartition, OffsetAndMetadata | int]", group: "GroupMetadata | str"
     ) -> None:
         """Commit a consumer's offsets with the transaction; `group` is `consumer.group_metadata()`, or an id alone."""
-        what = "send_offsets_to_transaction"
-        transactions = self._transactional(what)
-        full = full_offsets(offsets)
-        metadata = group_of(group)
-        if full:
-            await self._wait_for(what, lambda on_done: transactions.send_offsets(full, metadata, on_done))
+        await self._session.send_offsets(offsets, group)
 
     async def commit_transaction(self) -> None:
         """Deliver everything that was sent in it, then make it visible; `TransactionMustAbort` if some failed."""
-        await self._wait_for("commit_transaction", self._transactional("commit_transaction").commit)
+        await self._session.commit_transaction()
 
     async def abort_transaction(self) -> None:
         """Drop what was not sent; what was is never seen by readers of committed records."""
-        await self._wait_for("abort_transaction", self._transactional("abort_transaction").abort)
+        await self._session.abort_transaction()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator["Producer"]:
@@ -237,84 +211,46 @@ class Producer:
             yield self
             await self.commit_transaction()
         except BaseException:
-            if self._transactional("abort_transaction").can_abort:
+            if self._session.can_abort:
                 await self.abort_transaction()
             raise
 
-    # Waiting
 
-    async def _find_topic(self, topic: str) -> TopicQueues:
-        core = self._core
-        if self._is_closed or self._network is None:
-            raise closed_error()
-        return await self._network.ask(lambda on_known: core.find_topic(topic, core.settings.max_block_ms, on_known))
+class _LoopWaiting:
+    """A user's task waits for a future; the client loop is the same loop."""
 
-    async def _append_when_room(self, topic: TopicQueues, *record: Any) -> SendHandle:
-        return await self._when_room(topic, lambda: self._core.accumulator.append(topic, *record))
+    def __init__(self, network: AsyncioNetwork) -> None:
+        self._loop = network.loop
+        self.now_ms = network.now_ms
+        self.post = network.call_soon
 
-    async def _when_room(self, topic: TopicQueues, append: Callable[[], T | None]) -> T:
-        """Try until there is memory for it, `max.block.ms` at most."""
-        appended = append()
-        if appended is not None:
-            return appended
-        accumulator = self._core.accumulator
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._core.settings.max_block_ms / 1000
-        while True:
-            future: asyncio.Future[None] = loop.create_future()
-            accumulator.when_room(lambda future=future: None if future.done() else future.set_result(None))  # type: ignore[misc]
-            appended = append()
-            if appended is not None:
-                return appended
-            try:
-                await asyncio.wait_for(future, max(deadline - loop.time(), 0))
-            except TimeoutError:
-                raise accumulator.exhausted_error(topic) from None
+    def in_loop(self, callback: Callable[[], T]) -> T:
+        return callback()
 
-    async def _abort_open_transaction(self, timeout_ms: int | None) -> None:
-        transactions = self._core.transactions
-        if transactions is not None and transactions.can_abort:
-            try:
-                await self._wait_for("close", transactions.abort, timeout_ms)
-            except ClientError:
-                pass  # its coordinator does it after transaction.timeout.ms
+    def refuse_in_loop(self, what: str) -> None:
+        pass  # a task that waits holds up nothing
 
-    async def _wait_for(self, what: str, start: "Callable[[OnDone], None]", timeout_ms: int | None = None) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def outcome(self, start: Callable[[Callable[[T], None]], None], timeout_ms: int | None) -> list[T]:
+        future: asyncio.Future[list[T]] = self._loop.create_future()
 
-        def done(error: ClientError | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
+        def settle(outcome: list[T]) -> None:
+            if not future.done():
+                future.set_result(outcome)
 
-        start(done)
-        max_block_ms = self._core.settings.max_block_ms
-        limit_ms = max_block_ms if timeout_ms is None else min(timeout_ms, max_block_ms)
+        start(lambda outcome: settle([outcome]))
+        timer = None if timeout_ms is None else self._loop.call_later(timeout_ms / 1000, settle, [])
         try:
-            await asyncio.wait_for(future, limit_ms / 1000)
-        except TimedOut:
-            raise
-        except TimeoutError:
-            assert self._core.transactions is not None
-            raise self._core.transactions.timed_out(what, limit_ms) from None
+            return await future
+        finally:
+            if timer is not None:
+                timer.cancel()
 
-    def _transactional(self, what: str) -> "Transactions":
-        if self._is_closed:
-            raise closed_error()
-        if self._core.transactions is None:
-            raise InvalidTransactionState(f"{what}: the producer has no transactional.id")
-        return self._core.transactions
+    async def let_others_run(self) -> None:
+        await asyncio.sleep(0)
+
+    def failure(self) -> ClientError | None:
+        return None
 
 
 def _not_served(*_: object, **__: object) -> None:
     """What the gate gives for a record that must go the long way."""
-
-
-async def _all_done(batches: list[ProducerBatch]) -> None:
-    for batch in batches:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if batch.when_done(lambda future=future: None if future.done() else future.set_result(None)):  # type: ignore[misc]
-            await future

@@ -1,7 +1,7 @@
 """A batch on its way: its records, its place in the sequence, its outcome, and whoever waits for that.
 
-Filled under the accumulator's lock by any thread; once taken for sending it belongs to the lane alone. A batch that was
-too large lives on in its parts.
+Filled under the accumulator's lock by any thread; once taken for sending it belongs to the client loop alone. A batch
+that was too large lives on in its parts.
 """
 
 import threading
@@ -74,7 +74,7 @@ class ProducerBatch:
         self.reserved_bytes = reserved_bytes
         self.created_ms = created_ms
         self.is_transactional = is_transactional
-        # Of the lane:
+        # Of the client loop:
         self.data: Buffer | None = None  # as it is sent; a retry sends the very same bytes
         self.order = NOT_TAKEN  # its place among the batches of its partition
         self.attempts = 0
@@ -188,7 +188,7 @@ class ProducerBatch:
 
     def _finish(self) -> None:
         with self.lock:
-            assert not self.is_done, f"{self.queue.place}: a batch has one outcome"
+            assert not self.is_done, f"{self.queue.topic_partition}: a batch has one outcome"
             self.is_done = True
             self._free()
             callbacks, self._callbacks = self._callbacks, None
@@ -231,7 +231,7 @@ class ProducerBatch:
             return True
 
     def when_done(self, callback: Callable[[], None]) -> bool:
-        """For the outcome of all records; False if there is one already. Runs in the lane and must not fail."""
+        """For the outcome of all records; False if there is one already. Runs in the client loop and must not fail."""
         with self.lock:
             if self.is_done:
                 return False

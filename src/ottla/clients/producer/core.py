@@ -8,7 +8,6 @@ from ottla.clients.errors import ClientError
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.clients.producer.accumulator import Accumulator
-from ottla.clients.producer.backoff import Backoff
 from ottla.clients.producer.counts import ProducerCounts
 from ottla.clients.producer.errors import ProducerClosed, SerializationFailed
 from ottla.clients.producer.handle import SendHandle
@@ -19,6 +18,7 @@ from ottla.clients.producer.sender import Sender
 from ottla.clients.producer.serializers import as_bytes, serialize
 from ottla.clients.producer.topic_queues import TopicQueues
 from ottla.core.types import TopicPartition
+from ottla.links.backoff import Backoff
 
 if TYPE_CHECKING:
     from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ProducerCore:
-    """Methods of the lane but for `prepare`; `accumulator` has the doors for other threads."""
+    """Methods of the client loop but for `prepare`; `accumulator` has the doors for other threads."""
 
     def __init__(self, network: Network, config: ClientConfig, *, handle_type: type[SendHandle] = SendHandle) -> None:
         settings = self.settings = settings_of(config)
@@ -67,7 +67,7 @@ class ProducerCore:
         settings = self.settings
         if not settings.is_idempotent:
             return None
-        backoff = Backoff(first_ms=settings.retry_backoff_ms, most_ms=settings.retry_backoff_max_ms)
+        backoff = Backoff(first_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms)
         return Identity(self.network, backoff, on_known=self.wake)
 
     def wake(self) -> None:
@@ -130,7 +130,7 @@ class ProducerCore:
         self.metadata.close()
 
     def broken(self, error: ClientError) -> None:
-        """The lane ended by a bug: nobody may wait for ever."""
+        """The client loop ended by a bug: nobody may wait for ever."""
         self.accumulator.refuse(error)
         self.sender.fail_all(error)
 
@@ -149,8 +149,8 @@ def full_offsets(
     from ottla.clients.consumer.values import OffsetAndMetadata
 
     return {
-        TopicPartition(*place): offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-        for place, offset in offsets.items()
+        TopicPartition(*topic_partition): offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        for topic_partition, offset in offsets.items()
     }
 
 

@@ -38,7 +38,7 @@ _HANDED_OVER: Final = BatchAnswer(ErrorCode.NONE)  # acks=0: nobody will ever sa
 
 
 class ProduceExchange:
-    """Of the lane."""
+    """Of the loop."""
 
     def __init__(self, network: Network, settings: ProducerSettings) -> None:
         self._network = network
@@ -51,7 +51,9 @@ class ProduceExchange:
         topics: dict[str, list[tuple[int, Buffer]]] = {}
         for batch in batches:
             data = batch.build(codec=settings.codec, level=settings.compression_level)
-            topics.setdefault(batch.queue.place.topic, []).append((batch.queue.place.partition, data))
+            topics.setdefault(batch.queue.topic_partition.topic, []).append(
+                (batch.queue.topic_partition.partition, data)
+            )
 
         def encode(version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
             return encode_produce_request(
@@ -103,4 +105,4 @@ class ProduceExchange:
             for topic, partitions in answer.topics
             for partition in partitions
         }
-        return [by_place.get(batch.queue.place, _LEFT_OUT) for batch in batches]
+        return [by_place.get(batch.queue.topic_partition, _LEFT_OUT) for batch in batches]

@@ -31,9 +31,9 @@ class SendHandle(Delivery):
     __slots__ = ()
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         """Where the record goes, whatever becomes of it."""
-        return self._batch.queue.place
+        return self._batch.queue.topic_partition
 
     def done(self) -> bool:
         """Whether the record was delivered or given up."""
@@ -46,11 +46,11 @@ class SendHandle(Delivery):
         if error is not None:
             raise error
         offset = batch.base_offset
-        place = batch.queue.place
+        topic_partition = batch.queue.topic_partition
         append_time_ms = batch.append_time_ms
         return RecordMetadata(
-            place.topic,
-            place.partition,
+            topic_partition.topic,
+            topic_partition.partition,
             offset + index if offset >= 0 else NO_OFFSET,
             self._timestamp_ms if append_time_ms == NO_TIMESTAMP_MS else append_time_ms,
         )
@@ -74,9 +74,9 @@ class SendHandle(Delivery):
             self._batch.wait(timeout)
             batch, index = self._batch.part_of(self._index)
             if not batch.is_done:
-                raise TimeoutError(f"{batch.queue.place}: the record was not acknowledged within {timeout} s")
+                raise TimeoutError(f"{batch.queue.topic_partition}: the record was not acknowledged within {timeout} s")
         return batch, index
 
     def __repr__(self) -> str:
         state = "done" if self.done() else "under way"
-        return f"<{type(self).__name__} {self._batch.queue.place} {state}>"
+        return f"<{type(self).__name__} {self._batch.queue.topic_partition} {state}>"

@@ -7,11 +7,12 @@ Of idempotent producers; a transactional one gets its id from its coordinator (`
 from collections.abc import Callable
 from typing import Final
 
-from ottla.clients.errors import RETRIABLE, BrokerError, ClientError, UnsupportedByBroker
+from ottla.clients.error_rules import RETRIABLE
+from ottla.clients.errors import BrokerError, ClientError, UnsupportedByBroker
 from ottla.clients.network.port import ANY_BROKER, Network
-from ottla.clients.producer.backoff import Backoff
 from ottla.core.errors import ErrorCode
 from ottla.core.types import NO_PRODUCER_ID, ProducerEpoch, ProducerId
+from ottla.links.backoff import Backoff
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.records.header import NO_PRODUCER_EPOCH
 
@@ -19,7 +20,7 @@ _LAST_EPOCH: Final = 2**15 - 1
 
 
 class Identity:
-    """Of the lane. `on_known` is called whenever batches can go on."""
+    """Of the loop. `on_known` is called whenever batches can go on."""
 
     def __init__(self, network: Network, backoff: Backoff, *, on_known: Callable[[], None]) -> None:
         self.producer_id: ProducerId = NO_PRODUCER_ID

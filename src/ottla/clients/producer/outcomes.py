@@ -3,7 +3,7 @@
 from enum import Enum
 from typing import Final
 
-from ottla.clients.errors import RETRIABLE
+from ottla.clients.error_rules import RETRIABLE
 from ottla.core.errors import ErrorCode
 
 
@@ -21,22 +21,6 @@ _STORED: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _OUT_OF_SEQUENCE: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 
-# The leader is another one by now, or the partition is not where it was thought to be.
-STALE_METADATA: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.LISTENER_NOT_FOUND,
-    }
-)
-
 # Nobody can go on with this transactional id and epoch but a newer producer.
 FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 
@@ -49,7 +33,4 @@ def judge(error_code: int, *, record_count: int, has_sequence: bool) -> Verdict:
         return Verdict.SPLIT
     if error_code in _OUT_OF_SEQUENCE and has_sequence:
         return Verdict.OUT_OF_SEQUENCE
-    # Between brokers that bump the epoch of a transaction (KIP-890) this one passes.
-    if error_code in RETRIABLE or error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
-        return Verdict.RETRY
-    return Verdict.FAIL
+    return Verdict.RETRY if error_code in RETRIABLE else Verdict.FAIL

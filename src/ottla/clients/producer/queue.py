@@ -1,6 +1,6 @@
 """One partition's way out: the batch being filled, those that wait, those under way, and the sequence of them all.
 
-`open` and `waiting` are shared under the accumulator's lock; everything else belongs to the lane.
+`open` and `waiting` are shared under the accumulator's lock; everything else belongs to the loop.
 """
 
 from collections import deque
@@ -31,15 +31,15 @@ class PartitionQueue(Door):
         "in_flight",
         "is_unresolved",
         "next_sequence",
-        "place",
+        "topic_partition",
         "producer_epoch",
         "producer_id",
         "taken",
         "waiting",
     )
 
-    def __init__(self, place: TopicPartition) -> None:
-        self.place = place
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
         self.open = None
         self.waiting: deque[ProducerBatch] = deque()
         self.destination: Destination | None = None

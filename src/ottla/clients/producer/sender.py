@@ -1,4 +1,5 @@
-"""The lane's side of a producer: takes what is due, groups it by leader, sends it, and decides what answers mean.
+"""The client loop's side of a producer: takes what is due, groups it by leader, sends it, and decides what answers
+mean.
 
 Without I/O of its own: requests and timers are the network's. Users' threads come here only through `Network.post`.
 """
@@ -6,21 +7,24 @@ Without I/O of its own: requests and timers are the network's. Users' threads co
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ottla.clients.cluster_view import NO_LEADER
+from ottla.clients.error_rules import STALE_METADATA
 from ottla.clients.errors import BrokerError, ClientError, UnsupportedByBroker
-from ottla.clients.network.metadata import NO_LEADER, Metadata
-from ottla.clients.network.port import Network, Timer
+from ottla.clients.network.metadata import Metadata
+from ottla.clients.network.port import Network
 from ottla.clients.producer.accumulator import NEVER_MS, Accumulator
-from ottla.clients.producer.backoff import Backoff
 from ottla.clients.producer.batch import ProducerBatch
 from ottla.clients.producer.errors import DeliveryTimedOut, ProducerFenced, RecordRefused
 from ottla.clients.producer.exchange import BatchAnswer, ProduceExchange
 from ottla.clients.producer.identity import Identity
-from ottla.clients.producer.outcomes import FENCED, STALE_METADATA, Verdict, judge
+from ottla.clients.producer.outcomes import FENCED, Verdict, judge
 from ottla.clients.producer.queue import Destination, PartitionQueue
 from ottla.clients.producer.sequencing import Sequencing
 from ottla.clients.producer.settings import ProducerSettings
 from ottla.clients.producer.splitting import split
 from ottla.core.types import BrokerId
+from ottla.links.backoff import Backoff
+from ottla.links.link import Timer
 
 if TYPE_CHECKING:
     from ottla.clients.producer.transactions import Transactions
@@ -46,12 +50,12 @@ class Sender:
         self._identity = identity
         self._transactions = transactions
         self._sequencing = Sequencing(settings, identity)
-        self._backoff = Backoff(first_ms=settings.retry_backoff_ms, most_ms=settings.retry_backoff_max_ms)
+        self._backoff = Backoff(first_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms)
         self._exchange = ProduceExchange(network, settings)
         self._destinations: dict[BrokerId, Destination] = {}
         self._timer: Timer | None = None
         self._is_closed = False
-        # What became of the records; written in the lane, read by anyone.
+        # What became of the records; written in the client loop, read by anyone.
         self.stored_records = 0
         self.stored_bytes = 0
         self.failed_records = 0
@@ -106,7 +110,7 @@ class Sender:
                 continue
             if destination.is_saturated or (queue.waiting and queue.waiting[0].not_before_ms > now_ms):
                 continue
-            if self._transactions is not None and not self._transactions.may_send(queue.place):
+            if self._transactions is not None and not self._transactions.may_send(queue.topic_partition):
                 continue
             if not may_send(queue):
                 continue
@@ -145,7 +149,7 @@ class Sender:
         self._exchange.send(destination.broker_id, batches, on_answer)
 
     def _find_destination(self, queue: PartitionQueue) -> Destination | None:
-        leader_id = self._metadata.leader_of(queue.place)
+        leader_id = self._metadata.leader_of(queue.topic_partition)
         if leader_id == NO_LEADER:
             queue.destination = None
             return None
@@ -197,7 +201,7 @@ class Sender:
             return
         if error_code in STALE_METADATA:
             leader = answer.leader
-            if leader is None or not self._metadata.set_leader(batch.queue.place, leader[0], leader[1]):
+            if leader is None or not self._metadata.set_leader(batch.queue.topic_partition, leader[0], leader[1]):
                 self._metadata.request_update()
         error = self._error_of(batch, answer)
         if verdict is Verdict.RETRY:
@@ -211,7 +215,7 @@ class Sender:
             self._out_of_sequence(batch, error)
         else:
             record_errors = {
-                index: RecordRefused(error_code, f"{batch.queue.place}: record {index} of a batch", message)
+                index: RecordRefused(error_code, f"{batch.queue.topic_partition}: record {index} of a batch", message)
                 for index, message in answer.record_errors
             }
             self._give_up(batch, error, record_errors or None)
@@ -227,7 +231,7 @@ class Sender:
             self._retry(batch, error, after_ms=self._backoff.delay_ms(0))
 
     def _error_of(self, batch: ProducerBatch, answer: BatchAnswer) -> BrokerError:
-        what = f"{batch.queue.place}: a batch of {batch.record_count} records was refused"
+        what = f"{batch.queue.topic_partition}: a batch of {batch.record_count} records was refused"
         kind = ProducerFenced if answer.error_code in FENCED and self._transactions is not None else BrokerError
         return kind(answer.error_code, what, answer.error_message)
 
@@ -263,7 +267,7 @@ class Sender:
         while (batch := self._accumulator.oldest()) is not None and now_ms - batch.created_ms >= timeout_ms:
             is_under_way = batch in batch.queue.in_flight
             self._accumulator.withdraw(batch)
-            place = batch.queue.place
+            topic_partition = batch.queue.topic_partition
             if is_under_way:
                 seen = "it was sent and not answered"
             elif batch.attempts:
@@ -273,7 +277,7 @@ class Sender:
             else:
                 seen = "it was not sent: too many batches before it, or its leader not reached"
             error = DeliveryTimedOut(
-                f"{place}: {batch.record_count} records not acknowledged within {timeout_ms} ms: {seen}"
+                f"{topic_partition}: {batch.record_count} records not acknowledged within {timeout_ms} ms: {seen}"
             )
             if is_under_way:
                 # Its place in the sequence is judged when the answer comes, or doesn't.

@@ -13,7 +13,7 @@ from ottla.records.header import NO_PRODUCER_EPOCH, NO_SEQUENCE, add_to_sequence
 
 
 class Sequencing:
-    """Of the lane; the state is that of the queues."""
+    """Of the client loop; the state is that of the queues."""
 
     __slots__ = ("_identity", "_is_transactional", "_keeps_order_alone", "_max_in_flight")
 

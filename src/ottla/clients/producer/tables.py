@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ottla.clients.producer.batch import ProducerBatch
 from ottla.clients.producer.settings import ProducerSettings
 from ottla.clients.producer.topic_queues import TopicQueues
+from ottla.core.extras import needs_extra
 from ottla.core.types import Offset, TimestampMs
 from ottla.records.appender import BatchAppender
 
@@ -43,16 +44,16 @@ class TableHandle:
         deadline = None if timeout is None else monotonic() + timeout
         for batch in self._batches:
             if not batch.wait(None if deadline is None else max(deadline - monotonic(), 0.0)):
-                raise TimeoutError(f"{batch.queue.place}: the table was not acknowledged within {timeout} s")
+                raise TimeoutError(f"{batch.queue.topic_partition}: the table was not acknowledged within {timeout} s")
         return [self._metadata(part) for batch in self._batches for part in batch.all_parts()]
 
     def _metadata(self, batch: ProducerBatch) -> BatchMetadata:
         if batch.error is not None:
             raise batch.error
-        return BatchMetadata(*batch.queue.place, batch.base_offset, batch.record_count)
+        return BatchMetadata(*batch.queue.topic_partition, batch.base_offset, batch.record_count)
 
     def when_done(self, callback: Any) -> None:
-        """Have `callback()` called in the lane when all is done; at once if it is."""
+        """Have `callback()` called in the client loop when all is done; at once if it is."""
         left = len(self._batches)
 
         def one_done() -> None:
@@ -87,8 +88,8 @@ def batches_of_table(
     table: Any, topic: TopicQueues, settings: ProducerSettings, now_ms: TimestampMs
 ) -> Iterator[tuple[int, BatchAppender]]:
     """The rows of a table as (partition, filled batch), by the same rules as single records."""
-    from ottla.columns import batches_of  # says what to install where that is missing
-    from ottla.columns.encoding import LIMIT_BYTES
+    with needs_extra("send_arrow", "columns"):
+        from ottla.columns.encoding import LIMIT_BYTES, batches_of
 
     limit_bytes = min(LIMIT_BYTES, settings.max_request_size, settings.buffer_memory)
     return batches_of(

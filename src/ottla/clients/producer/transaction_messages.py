@@ -43,10 +43,10 @@ class TransactionMessages:
             producer_epoch=self._identity.producer_epoch,
         )
 
-    def add_partitions(self, places: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
+    def add_partitions(self, topic_partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
         topics: dict[str, list[int]] = {}
-        for place in sorted(places):
-            topics.setdefault(place.topic, []).append(place.partition)
+        for topic_partition in sorted(topic_partitions):
+            topics.setdefault(topic_partition.topic, []).append(topic_partition.partition)
         return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self._id,
             v3_and_below_producer_id=self._identity.producer_id,
@@ -68,10 +68,10 @@ class TransactionMessages:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
     ) -> TxnOffsetCommitRequest:
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for place, offset in sorted(offsets.items()):
-            topics.setdefault(place.topic, []).append(
+        for topic_partition, offset in sorted(offsets.items()):
+            topics.setdefault(topic_partition.topic, []).append(
                 TxnOffsetCommitRequestPartition(
-                    partition_index=place.partition,
+                    partition_index=topic_partition.partition,
                     committed_offset=offset.offset,
                     committed_leader_epoch=offset.leader_epoch,
                     committed_metadata=offset.metadata,

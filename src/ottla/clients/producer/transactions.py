@@ -1,7 +1,7 @@
 """A transactional producer's dealings with its coordinator: initialize, add partitions and offsets, commit, abort.
 
-Of the lane, without I/O. Every call ends in `on_done(None)` or with the error; what the batches of the transaction come
-to is told by the sender.
+Of the client loop, without I/O. Every call ends in `on_done(None)` or with the error; what the batches of the
+transaction come to is told by the sender.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,11 +9,11 @@ from typing import Final, TypeAlias
 
 from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
 from ottla.clients.errors import BrokerError, ClientError, TimedOut
+from ottla.clients.network.coordinators import GROUP, TRANSACTION
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.clients.producer.accumulator import Accumulator
-from ottla.clients.producer.backoff import Backoff
-from ottla.clients.producer.coordinators import GROUP, TRANSACTION, Coordinators
+from ottla.clients.producer.coordinator_requests import CoordinatorRequests
 from ottla.clients.producer.errors import (
     InvalidTransactionState,
     ProducerFenced,
@@ -37,6 +37,7 @@ from ottla.clients.producer.transaction_messages import (
 from ottla.clients.producer.transaction_state import TransactionState, check_step, is_step
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
+from ottla.links.backoff import Backoff
 from ottla.protocol.message import ApiMessage
 
 OnDone: TypeAlias = Callable[[ClientError | None], None]
@@ -81,8 +82,8 @@ class Transactions:
         self._accumulator = accumulator
         self._wake = wake
         self._messages = TransactionMessages(self._id, identity, timeout_ms=settings.transaction_timeout_ms)
-        backoff = Backoff(first_ms=settings.retry_backoff_ms, most_ms=settings.retry_backoff_max_ms)
-        self._coordinators = Coordinators(network, metadata, backoff, is_wanted=lambda: self.state is not _S.FATAL)
+        backoff = Backoff(first_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms)
+        self._requests = CoordinatorRequests(network, metadata, backoff, is_wanted=lambda: self.state is not _S.FATAL)
         self._cause: Exception | None = None  # of MUST_ABORT and FATAL
         self._added: set[TopicPartition] = set()
         self._wanted: set[TopicPartition] = set()
@@ -92,7 +93,7 @@ class Transactions:
         self._on_done: OnDone | None = None  # of the step under way
         accumulator.refuse(self._refusal())
 
-    # A user's calls, run in the lane
+    # A user's calls, run in the client loop
 
     def initialize(self, on_done: OnDone) -> None:
         """Get the producer id; a transaction that an earlier producer left open is ended, and that one fenced."""
@@ -133,7 +134,9 @@ class Transactions:
             if batch.has_sequence:
                 self._needs_new_epoch = True  # it may be stored: its place in the sequence is not known to be empty
             self._accumulator.release(batch)
-            batch.fail(TransactionAborted(f"{batch.queue.place}: the transaction was aborted before this was sent"))
+            batch.fail(
+                TransactionAborted(f"{batch.queue.topic_partition}: the transaction was aborted before this was sent")
+            )
         self._when_flushed(self._end_abort)
 
     def send_offsets(
@@ -153,7 +156,7 @@ class Transactions:
                 on_done(error)
                 return
             self._has_offsets = True
-            self._coordinators.ask(
+            self._requests.send(
                 GROUP,
                 group.group_id,
                 self._messages.commit_offsets(offsets, group),
@@ -163,18 +166,18 @@ class Transactions:
             )
 
         message = self._messages.add_offsets(group.group_id)
-        self._coordinators.ask(TRANSACTION, self._id, message, added, error_of=top_error, versions=ADD_OFFSETS_VERSIONS)
+        self._requests.send(TRANSACTION, self._id, message, added, error_of=top_error, versions=ADD_OFFSETS_VERSIONS)
 
     # What the sender asks and tells
 
-    def may_send(self, place: TopicPartition) -> bool:
+    def may_send(self, topic_partition: TopicPartition) -> bool:
         """Whether a partition is in the transaction; one that isn't is added, and the sender woken then."""
         if self.state not in (_S.IN_TRANSACTION, _S.COMMITTING):
             return False
-        if place in self._added:
+        if topic_partition in self._added:
             return True
-        if place not in self._wanted:
-            self._wanted.add(place)
+        if topic_partition not in self._wanted:
+            self._wanted.add(topic_partition)
             self._add_partitions()
         return False
 
@@ -185,9 +188,8 @@ class Transactions:
 
     def timed_out(self, what: str, timeout_ms: int) -> TimedOut:
         """For who stops waiting for a step."""
-        return TimedOut(
-            f"{what}: not done after {timeout_ms} ms: {self._coordinators.problem}; it goes on, call it again to wait"
-        )
+        problem = self._requests.problem(TRANSACTION, self._id)
+        return TimedOut(f"{what}: not done after {timeout_ms} ms: {problem}; it goes on, call it again to wait")
 
     @property
     def can_abort(self) -> bool:
@@ -308,7 +310,7 @@ class Transactions:
         versions: tuple[int, int],
         error_of: Callable[[object], int] = top_error,
     ) -> None:
-        self._coordinators.ask(TRANSACTION, self._id, message, on_answer, error_of=error_of, versions=versions)
+        self._requests.send(TRANSACTION, self._id, message, on_answer, error_of=error_of, versions=versions)
 
     def _judge(self, answer: object, what: str, error_of: Callable[[object], int]) -> ClientError | None:
         """The error of an answer, with what it means for the transaction already drawn from it."""

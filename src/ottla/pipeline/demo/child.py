@@ -1,33 +1,39 @@
 """A process of the demo: started with its output in a file, watched, stopped, and gone when we are."""
 
-import ctypes
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from ottla.pipeline.demo.offspring import Offspring
+from ottla.pipeline.demo.process_usage import Usage as Usage
+from ottla.pipeline.demo.process_usage import usage_of_tree
+from ottla.pipeline.demo.run_signals import signals_held
+
+# The command `ottla`, which ends when we have ended, even if we are killed outright.
+OTTLA: Final = (sys.executable, "-m", "ottla.pipeline.demo.launch")
 _LOG_TAIL_LINES: Final = 15
-_PR_SET_PDEATHSIG: Final = 1
 _FIRST_WORD_S: Final = 0.5
 _SECOND_WORD_S: Final = 15.0
-
-
-class Usage(NamedTuple):
-    """What processes have used so far."""
-
-    resident_bytes: int
-    cpu_seconds: float
+# For those that a process has started, when it is gone itself.
+_FOLLOW_WITHIN_S: Final = 3.0
 
 
 class ChildProcess:
-    """Running from `start` to `stop`. In a process group of its own, so that Ctrl-C reaches us first."""
+    """Running from `start` to `stop`. In a process group of its own, so that Ctrl-C reaches us first.
+
+    All that it has started ends with it, also what has left its group or lost its parent.
+    """
 
     def __init__(self, command: Sequence[str], *, log_path: Path, environment: Mapping[str, str] | None = None) -> None:
         """`environment` is ours if none is given."""
         self.log_path = log_path
-        self._environment = environment
+        self._offspring = Offspring()
+        self._environment = self._offspring.environment(os.environ if environment is None else environment)
+        self._is_hurried = False
         self._command = list(command)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -46,17 +52,14 @@ class ChildProcess:
 
     def start(self) -> None:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
-        libc = ctypes.CDLL(None)
-        with self.log_path.open("wb") as log:
+        with self.log_path.open("wb") as log, signals_held():
             self._process = subprocess.Popen(
                 self._command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # ours as long as we run: see `launch`
                 stdout=log,
                 stderr=log,
                 env=self._environment,
                 process_group=0,
-                # Even if we are killed outright, it is told to stop.
-                preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),
             )
 
     def ask_to_stop(self) -> None:
@@ -64,15 +67,15 @@ class ChildProcess:
             self._process.terminate()
 
     def stop(self, *, timeout_s: float) -> None:
-        """SIGTERM, and SIGKILL to all of its group if that is not heard."""
+        """SIGTERM, and SIGKILL to it and all that it has started if that is not heard."""
         self.ask_to_stop()
-        process = self._process
-        if process is None:
-            return
         try:
-            process.wait(timeout=timeout_s)
+            if self._process is not None:
+                self._process.wait(timeout=timeout_s)
+                self._offspring.wait(timeout_s=0 if self._is_hurried else _FOLLOW_WITHIN_S)
         except subprocess.TimeoutExpired:
-            self.kill()
+            pass
+        self.kill()
 
     def end_now(self) -> None:
         """For when the run has failed: it need not finish what it is at, but should leave nothing lying about."""
@@ -81,14 +84,29 @@ class ChildProcess:
             if self._process is not None:
                 self._process.wait(timeout=_FIRST_WORD_S)
         except subprocess.TimeoutExpired:
-            # A second SIGTERM ends a run of jobs within its batch.
-            self.stop(timeout_s=_SECOND_WORD_S)
+            pass
+        # A second SIGTERM ends a run of jobs within its batch.
+        self.stop(timeout_s=_SECOND_WORD_S)
 
     def kill(self) -> None:
-        process = self._process
-        if process is not None and process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        self._kill_group()
+        if self._process is not None:
+            self._process.wait()
+        self._offspring.kill()
+
+    def hurry(self) -> None:
+        """For a signal's handler: whoever is stopping it waits no longer."""
+        self._is_hurried = True
+        if self.is_running:
+            self._kill_group()
+
+    def _kill_group(self) -> None:
+        # After its end its number may be another's. But where nothing else is known of what it started, its group is.
+        if self._process is not None and (self.is_running or not self._offspring.can_be_found):
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass  # nobody is left in it; the system that says PermissionError means zombies
 
     def log_lines(self) -> list[str]:
         try:
@@ -100,46 +118,5 @@ class ChildProcess:
         return "\n".join(self.log_lines()[-_LOG_TAIL_LINES:])
 
     def usage(self) -> Usage | None:
-        """Of it and all that it has started, from /proc; None where there is none or the process is gone."""
-        if self._process is None:
-            return None
-        ours = _of_process(self._process.pid)
-        if ours is None:
-            return None
-        for pid in _descendants(self._process.pid):
-            theirs = _of_process(pid)
-            if theirs is not None:
-                ours = Usage(ours.resident_bytes + theirs.resident_bytes, ours.cpu_seconds + theirs.cpu_seconds)
-        return ours
-
-
-def _of_process(pid: int) -> Usage | None:
-    folder = Path("/proc") / str(pid)
-    try:
-        resident, shared = (int(each) for each in (folder / "statm").read_text().split()[1:3])
-        # The name in brackets may hold spaces; what counts begins behind it.
-        fields = (folder / "stat").read_text().rpartition(")")[2].split()
-    except (OSError, IndexError):
-        return None
-    # Children that have ended are counted with their parent.
-    ticks = sum(int(each) for each in fields[11:15])
-    # Files that are mapped, such as libraries, are shared by all of Spark's workers: left out.
-    return Usage((resident - shared) * os.sysconf("SC_PAGE_SIZE"), ticks / os.sysconf("SC_CLK_TCK"))
-
-
-def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        try:
-            tasks = list((Path("/proc") / str(waiting.pop()) / "task").iterdir())
-        except OSError:
-            continue
-        for task in tasks:
-            try:
-                children = [int(each) for each in (task / "children").read_text().split()]
-            except OSError:
-                continue
-            found += children
-            waiting += children
-    return found
+        """Of it and all that it has started; None where the system does not tell, or the process is gone."""
+        return None if self._process is None else usage_of_tree(self._process.pid)

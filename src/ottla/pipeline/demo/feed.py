@@ -15,9 +15,19 @@ from ottla.pipeline.traffic.population import DAY_MS
 from ottla.pipeline.traffic.scenarios import Hardness
 
 DAYS: Final = 3
+SECONDS: Final = 120.0
+# At this many events are sent some 2,400 times a second; a shorter run has fewer and not a faster stream.
+_ACCOUNTS: Final = 4000
+# Fewer leave no room for a group of every kind of cheat and look-alike.
+_ACCOUNTS_MIN: Final = 200
 NOISE: Final = NoiseRates(duplicates=0.01, late=0.002, bad=0.0005)
 # A run that goes on begins this far back, and reaches today after some 40 hours; from there on it is real time.
 _FOREVER_DAYS_BACK: Final = 3650
+
+
+def accounts_for(seconds: float) -> int:
+    """As many accounts as keep the rate of events the same, however long the run."""
+    return max(_ACCOUNTS_MIN, round(_ACCOUNTS * seconds / SECONDS))
 
 
 class Feed:

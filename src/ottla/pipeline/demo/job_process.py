@@ -3,13 +3,12 @@
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ottla.pipeline.demo.child import ChildProcess
+from ottla.pipeline.demo.child import OTTLA, ChildProcess
 from ottla.pipeline.demo.local_broker import StartFailed
 
 _START_TIMEOUT_S: Final = 300
@@ -20,6 +19,7 @@ _SPARK_TAIL_LINES: Final = 8
 _JOBS_TAIL_LINES: Final = 8
 # Libraries print whole tracebacks when Spark goes; in the file they stay.
 _TRACEBACK: Final = re.compile(r"\s|-{4}|Traceback |Exception occurred|[\w.]+(Error|Exception)\b")
+_ERROR: Final = "Error: "  # of a command that failed, its last line
 # Told with every run on the key that the demo means to have.
 _EXPECTED: Final = "hashed with the key for development"
 
@@ -53,7 +53,7 @@ class JobProcess:
         self.store_dir = run_dir / "store"
         self.spark_log = self.store_dir / "checkpoint" / "spark.log"
         self._metrics_file = run_dir / "metrics.json"
-        command = [sys.executable, "-m", "ottla.cli.main", "pipeline", "run", "--bootstrap", bootstrap]
+        command = [*OTTLA, "pipeline", "run", "--bootstrap", bootstrap]
         command += ["--store-path", str(self.store_dir), "--trigger", f"{trigger_ms}ms"]
         command += ["--metrics-json", str(self._metrics_file)]
         command += ["--config", str(settings_file)]
@@ -99,7 +99,10 @@ class JobProcess:
         return (line for line in new if _is_for_people(line))
 
     def last_words(self) -> str:
-        """For when it ended and should not have: the ends of both logs."""
+        """For when it ended and should not have: its error, or else the ends of both logs."""
+        errors = [line for line in self.process.log_lines() if line.startswith(_ERROR)]
+        if errors:
+            return f"{errors[-1].removeprefix(_ERROR)}\nall that they said: {self.process.log_path}"
         try:
             spark = self.spark_log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SPARK_TAIL_LINES:]
         except FileNotFoundError:
@@ -114,9 +117,9 @@ class JobProcess:
 
     def _stage(self) -> str:
         if not self._metrics_file.exists():
-            return "loading the jobs and making the tables"
+            return "loading the jobs, creating tables"
         if not self.spark_log.exists():
-            return "looking for a Java"
+            return "looking for Java"
         return "starting Spark" if all(each.state == "starting" for each in self.figures()) else "starting the queries"
 
 

@@ -1,12 +1,11 @@
 """The demo's broker: a process of this machine on a free port, with its data and its log in the run's folder."""
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ottla.pipeline.demo.child import ChildProcess
+from ottla.pipeline.demo.child import OTTLA, ChildProcess
 
 _START_TIMEOUT_S: Final = 60
 _STOP_TIMEOUT_S: Final = 15
@@ -23,7 +22,7 @@ class LocalBroker:
         self.data_dir = run_dir / "broker"
         self.address = ""
         self._ready_file = run_dir / "broker.ready"
-        command = [sys.executable, "-m", "ottla.cli.main", "serve", "--data-dir", str(self.data_dir)]
+        command = [*OTTLA, "serve", "--data-dir", str(self.data_dir)]
         command += ["--listen", "127.0.0.1:0", "--ready-file", str(self._ready_file)]
         self.process = ChildProcess(command, log_path=run_dir / "broker.log")
 
@@ -33,6 +32,7 @@ class LocalBroker:
 
     def start(self, went_on: Callable[[], None]) -> None:
         """`went_on` is called while it waits."""
+        self._ready_file.unlink(missing_ok=True)  # of an earlier run in this folder, that was killed
         self.process.start()
         deadline_s = time.monotonic() + _START_TIMEOUT_S
         while not self._ready_file.exists():

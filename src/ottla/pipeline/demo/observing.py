@@ -1,4 +1,4 @@
-"""What is to be seen of a run from outside: alerts and the ledger in the store, and how far the groups of jobs are.
+"""What is to be seen of a run from outside: alerts and the ledger in the store, and the lag of each job's group.
 
 Reads only. The jobs write the same store from a process of their own.
 """
@@ -18,7 +18,7 @@ from ottla.pipeline.viewing.table_view import whole
 
 
 class SeenAlert(NamedTuple):
-    """One line why it fell."""
+    """An alert of the store, with its reasons in one line."""
 
     alert_id: str
     detector: str
@@ -26,7 +26,7 @@ class SeenAlert(NamedTuple):
 
 
 class Books(NamedTuple):
-    """The ledger as its balances tell it."""
+    """The sums of all balances."""
 
     accounts: int
     entries: int
@@ -69,12 +69,15 @@ class Observer:
         self._seen.update(alert.alert_id for alert in new)
         return new
 
-    def is_worked_off(self, groups: Iterable[str]) -> bool:
-        """Whether each group's committed offsets are the ends of its partitions."""
-        committed = [self._admin.list_group_offsets(group) for group in groups]
-        places = {place for each in committed for place in each}
-        ends = self._admin.list_offsets(places, Admin.LATEST) if places else {}
-        return all(each and all(ends[place].offset == at.offset for place, at in each.items()) for each in committed)
+    def lags(self, groups: Iterable[str]) -> dict[str, int | None]:
+        """Records behind each group's committed offsets, as of now; None for a group that has committed none."""
+        committed = {group: self._admin.list_group_offsets(group) for group in groups}
+        partitions = {partition for offsets in committed.values() for partition in offsets}
+        ends = self._admin.list_offsets(partitions, Admin.LATEST) if partitions else {}
+        return {
+            group: sum(ends[each].offset - at.offset for each, at in offsets.items()) if offsets else None
+            for group, offsets in committed.items()
+        }
 
 
 def _device_alert(row: Mapping[str, Any]) -> SeenAlert:
@@ -84,5 +87,6 @@ def _device_alert(row: Mapping[str, Any]) -> SeenAlert:
 
 
 def _invite_alert(row: Mapping[str, Any]) -> SeenAlert:
-    evidence = "; ".join(f"{each['why']}: {each['weight']:g}" for each in json.loads(row["rules"]).values())
-    return SeenAlert(row["alert_id"], "invite_fraud", f"inviter {row['inviter_id']}: {row['score']:.2f}, {evidence}")
+    evidence = "; ".join(f"{each['why']} ({each['weight']:g})" for each in json.loads(row["rules"]).values())
+    why = f"inviter {row['inviter_id']} scores {row['score']:.2f}: {evidence}"
+    return SeenAlert(row["alert_id"], "invite_fraud", why)

@@ -1,36 +1,43 @@
-"""One run from its first process to its last: set-up, traffic with the live view, working off, the proof.
+"""One run from its first process to its last: set-up, traffic with the live view, catching up, the proof.
 
-Owns the processes. Ctrl-C ends the traffic, and the jobs work off what there is; a second one ends everything at once.
+Owns the processes. Ctrl-C ends the traffic, and the jobs catch up with what was sent; a second one ends everything at
+once. One that comes when all is sent leaves nothing out: all checks are made then.
 """
 
 import json
-import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from rich.console import Console
 
 from ottla.clients.admin import Admin
 from ottla.clients.errors import ClientError
-from ottla.pipeline.demo.child import Usage
+from ottla.pipeline.demo.child import ChildProcess, Usage
 from ottla.pipeline.demo.feed import Feed
-from ottla.pipeline.demo.job_process import JobProcess
-from ottla.pipeline.demo.live import SENDING, Figures, LiveDisplay, step
+from ottla.pipeline.demo.figures import SENDING, Figures
+from ottla.pipeline.demo.job_process import JobFigures, JobProcess
+from ottla.pipeline.demo.live import LiveDisplay
 from ottla.pipeline.demo.local_broker import LocalBroker
+from ottla.pipeline.demo.messages import NewMessages
+from ottla.pipeline.demo.next_steps import watch_command
 from ottla.pipeline.demo.observing import Books, Observer
-from ottla.pipeline.demo.summary import print_next, print_problems, print_summary
+from ottla.pipeline.demo.run_signals import RunSignals
+from ottla.pipeline.demo.steps import Step, step
+from ottla.pipeline.demo.summary import print_failure, print_next, print_summary, print_verdict
 from ottla.pipeline.demo.verdict import judge, write_score
+from ottla.pipeline.detection.alerts import ALERT_TOPIC
 from ottla.pipeline.jobs.known import JOBS
 from ottla.pipeline.topics import DEFAULT_PARTITIONS
 from ottla.pipeline.traffic.events import Event
 from ottla.pipeline.traffic.sending import EventSender, ensure_topics
 
 INTERRUPTED: Final = 130
+ALL_SENT: Final = "all sent, jobs catch up"
+_STOPPING: Final = "jobs catch up with what was sent; Ctrl-C again ends at once"
 _INTERRUPTED_WORDS: Final = "interrupted"
 _TRIGGER_MS: Final = 2_000
 _MEASURE_EVERY: Final = 16
@@ -39,7 +46,9 @@ _EARLY_MAX_S: Final = 0.002
 _NAP_S: Final = 0.02
 _OBSERVE_EVERY_S: Final = 1.0
 _FINISH_TIMEOUT_MS: Final = 20_000
-_WORK_OFF_TIMEOUT_S: Final = 300
+_CATCH_UP_TIMEOUT_S: Final = 300
+_FIRST_WATCHED: Final = "ml_login_log"  # until there is a topic with alerts
+_ENDED: Final = "ended"
 # Sent before the clock starts: every job's first batch starts Python processes of Spark's, which is set-up.
 _FIRST_EVENTS: Final = 400
 _FIRST_BATCHES_S: Final = 180
@@ -58,43 +67,60 @@ class Demo:
         self._console = console
         self._run_dir = run_dir
         self._feed = feed
-        self._is_interrupted = False
+        self._signals = RunSignals(hurry=self._hurry)
+        self._processes: list[ChildProcess] = []
+        self._is_all_sent = False
         self._problems: list[str] = []
+        self._messages = NewMessages()
         self._observed_at_s = 0.0
         self._books = Books(0, 0, 0)
         self._usage: tuple[Usage | None, Usage | None] = (None, None)
         self._traffic_s: float | None = None
+        self._lags: dict[str, int | None] = {}  # by group, once all is sent
 
     def run(self) -> int:
         """The exit code. Raises StartFailed, ClientError or StoreError."""
-        previous = signal.signal(signal.SIGINT, self._interrupt)
-        signal.signal(signal.SIGTERM, _exit)
-        try:
+        with self._signals:
             return self._run()
-        finally:
-            signal.signal(signal.SIGINT, previous)
+
+    @contextmanager
+    def _cleaning_up(self) -> Iterator[ExitStack]:
+        """What is put on the stack is carried out to its end, whatever signals come meanwhile."""
+        with ExitStack() as stack:
+            try:
+                yield stack
+            finally:
+                self._signals.begin_clean_up()
 
     def _run(self) -> int:
-        with ExitStack() as stack:
+        with self._cleaning_up() as stack:
             broker = LocalBroker(self._run_dir)
+            self._processes.append(broker.process)
             stack.callback(broker.stop)
             with step(self._console, "broker") as went_on:
                 broker.start(lambda: went_on("starting"))
-                went_on(f"listens on {broker.address}")
+                went_on(f"listening on {broker.address}")
             client = {"bootstrap.servers": broker.address, "client.id": "ottla-demo"}
             admin = stack.enter_context(Admin({**client, "default.api.timeout.ms": _ASK_CLUSTER_MS}))
             with step(self._console, "topics") as went_on:
                 configs = _FOREVER_TOPIC_CONFIGS if self._feed.is_forever else ()
                 made = ensure_topics(admin, partitions=DEFAULT_PARTITIONS, configs=configs)
-                went_on(f"{len(made)} made, {DEFAULT_PARTITIONS} partitions each")
+                went_on(f"{len(made)} created, {DEFAULT_PARTITIONS} partitions each")
+            if self._is_interrupted:
+                return INTERRUPTED
             jobs = JobProcess(
                 self._run_dir, broker.address, trigger_ms=_TRIGGER_MS, settings_file=self._settings_file()
             )
+            self._processes.append(jobs.process)
             # Told to stop in time when all goes well; this is for when it doesn't.
             stack.callback(jobs.process.end_now)
             with step(self._console, "jobs") as went_on:
                 jobs.start(went_on, give_up=lambda: self._is_interrupted)
-                went_on(_INTERRUPTED_WORDS if self._is_interrupted else f"{len(JOBS)} stream in one Spark session")
+                went_on(
+                    _INTERRUPTED_WORDS
+                    if self._is_interrupted
+                    else f"{len(JOBS)} streaming queries in one Spark session"
+                )
             if self._is_interrupted:
                 return INTERRUPTED
             observer = Observer(jobs.store_dir, admin)
@@ -104,7 +130,8 @@ class Demo:
             events = self._feed.events()
             with step(self._console, "warm-up") as went_on:
                 self._warm_up(events, sender, broker, jobs, observer, went_on)
-                went_on(_INTERRUPTED_WORDS if self._is_interrupted else "Spark's Python processes are up")
+                if self._is_interrupted:
+                    went_on(_INTERRUPTED_WORDS)
             if self._is_interrupted:
                 return INTERRUPTED
             figures = self._play(events, sender, broker, jobs, observer)
@@ -117,7 +144,7 @@ class Demo:
         broker: LocalBroker,
         jobs: JobProcess,
         observer: Observer,
-        went_on: Callable[[str], None],
+        went_on: Step,
     ) -> None:
         for event in islice(events, _FIRST_EVENTS):
             sender.send(event)
@@ -126,9 +153,12 @@ class Demo:
         while not self._is_over(broker, jobs) and time.monotonic() < deadline_s:
             figures = jobs.figures()
             had = sum(each.batches > 0 for each in figures)
-            if had == len(figures) and self._is_worked_off(broker, jobs, observer):
+            if had == len(figures) and self._has_caught_up(broker, jobs, observer):
+                went_on("every job has finished its first batch")
                 return
-            went_on(f"first batches: Spark starts its Python processes; {had} of {len(figures)} jobs are through")
+            for message in self._messages.among(jobs.new_messages()):
+                went_on.report(message)
+            went_on(f"Spark starts its Python workers; {had} of {len(figures)} jobs have finished their first batch")
             time.sleep(0.1)
 
     def _play(
@@ -136,7 +166,10 @@ class Demo:
     ) -> Figures:
         began_s = time.monotonic()
         self._feed.start_clock()
-        with LiveDisplay(self._console, address=broker.address, run_dir=str(self._run_dir)) as display:
+        with LiveDisplay(
+            self._console,
+            hint=lambda has_alerts: watch_command(broker.address, ALERT_TOPIC if has_alerts else _FIRST_WATCHED),
+        ) as display:
 
             def look(doing: str, *, is_last: bool = False) -> Figures | None:
                 return self._look(
@@ -158,14 +191,11 @@ class Demo:
                     look(SENDING)
                     if self._is_over(broker, jobs):
                         break
+            else:
+                self._is_all_sent = True
             self._traffic_s = time.monotonic() - began_s
             sender.finish(_FINISH_TIMEOUT_MS, give_up=lambda: not broker.is_running)
-            rest = (
-                "interrupted, the jobs finish; Ctrl-C again ends at once"
-                if self._is_interrupted
-                else "all is sent, the jobs finish"
-            )
-            self._work_off(broker, jobs, observer, lambda: look(rest))
+            self._catch_up(broker, jobs, observer, lambda: look(_STOPPING if self._is_interrupted else ALL_SENT))
             figures = look("done", is_last=True)
             assert figures is not None
             return figures
@@ -173,26 +203,34 @@ class Demo:
     def _is_over(self, broker: LocalBroker, jobs: JobProcess) -> bool:
         return self._is_interrupted or not broker.is_running or not jobs.is_running
 
-    def _work_off(self, broker: LocalBroker, jobs: JobProcess, observer: Observer, look: Callable[[], object]) -> None:
+    def _catch_up(self, broker: LocalBroker, jobs: JobProcess, observer: Observer, look: Callable[[], object]) -> None:
         """Until every job's group stands at the ends of its topics."""
-        deadline_s = time.monotonic() + _WORK_OFF_TIMEOUT_S
+        deadline_s = time.monotonic() + _CATCH_UP_TIMEOUT_S
         while broker.is_running and jobs.is_running:
-            if self._is_worked_off(broker, jobs, observer):
+            if self._has_caught_up(broker, jobs, observer):
                 return
             if time.monotonic() > deadline_s:
-                self._problems.append(f"the jobs did not work off the topics within {_WORK_OFF_TIMEOUT_S} s")
+                self._problems.append(f"the jobs did not catch up with the topics within {_CATCH_UP_TIMEOUT_S} s")
                 return
             for _ in range(10):
                 time.sleep(0.05)
                 look()
 
-    def _is_worked_off(self, broker: LocalBroker, jobs: JobProcess, observer: Observer) -> bool:
+    def _has_caught_up(self, broker: LocalBroker, jobs: JobProcess, observer: Observer) -> bool:
         try:
-            return observer.is_worked_off([each.group for each in jobs.figures()])
+            self._lags = observer.lags([each.group for each in jobs.figures()])
         except ClientError:
             if broker.is_running:
                 raise
-            return False  # it died meanwhile, which is told in its own words
+            return False  # it died meanwhile, which is reported in its own words
+        return all(lag == 0 for lag in self._lags.values())
+
+    def _job_figures(self, jobs: JobProcess) -> list[JobFigures]:
+        """As the jobs write them; once all is sent, with the lag that we see: theirs is some seconds old."""
+        figures = jobs.figures()
+        if self._traffic_s is not None:
+            figures = [each._replace(lag=self._lags.get(each.group, each.lag)) for each in figures]
+        return figures if jobs.is_running else [each._replace(state=_ENDED) for each in figures]
 
     def _look(
         self,
@@ -213,13 +251,14 @@ class Demo:
             self._books = observer.books()
             for alert in observer.new_alerts():
                 display.add_alert(alert, event_time_ms=self._feed.event_time_ms)
-            for message in jobs.new_messages():
-                display.tell(message)
-        if not is_last and not display.is_due:
+            for message in self._messages.among(jobs.new_messages()):
+                display.add_message(message)
+        if not is_last and not display.is_due(doing):
             return None
         figures = Figures(
             at_s=now_s,
-            elapsed_s=(now_s - began_s) if self._traffic_s is None else self._traffic_s,
+            elapsed_s=now_s - began_s,
+            sending_s=(now_s - began_s) if self._traffic_s is None else self._traffic_s,
             share=self._feed.share,
             planned_s=self._feed.seconds,
             doing=doing,
@@ -227,7 +266,7 @@ class Demo:
             sent=sender.sent_count,
             sent_bytes=sum(count.size_bytes for count in sender.sent.values()),
             ack=sender.ack_latency,
-            jobs=jobs.figures(),
+            jobs=self._job_figures(jobs),
             books=self._books,
             alerts=observer.alert_count,
             broker=self._usage[0],
@@ -249,26 +288,26 @@ class Demo:
         if sender.first_refusal is not None:
             self._problems.append(f"{sender.refused_count:,} records were refused: {sender.first_refusal}")
         if self._problems:
-            print_problems(self._console, self._problems)
+            print_failure(self._console, self._run_dir, self._problems)
             return INTERRUPTED if self._is_interrupted else 1
         with step(self._console, "stop") as went_on:
             went_on("stopping the jobs")
             jobs.stop()
-            went_on("jobs are stopped")
+            went_on("jobs stopped")
         page = None
         with step(self._console, "proof") as went_on:
-            went_on("reconciling the books, counting rows, scoring alerts")
-            truth = None if self._is_interrupted else self._feed.truth()
+            went_on("counting rows, reconciling the ledger, scoring alerts")
+            truth = self._feed.truth() if self._is_all_sent else None
             sent = {name: count.records for name, count in sender.sent.items()}
             verdict = judge(observer, sent=sent, jobs=jobs.figures(), truth=truth)
             if truth is not None:
                 (self._run_dir / "truth.json").write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
             if verdict.score is not None:
-                went_on("drawing")
+                went_on("drawing plots")
                 page = write_score(verdict.score, self._run_dir)
-            went_on("rows counted, books reconciled" + (", alerts scored" if verdict.score is not None else ""))
-        print_summary(self._console, figures._replace(jobs=jobs.figures()), verdict)
-        print_problems(self._console, verdict.problems)
+            went_on("rows counted, ledger reconciled" + (", alerts scored" if verdict.score is not None else ""))
+        print_summary(self._console, figures._replace(jobs=self._job_figures(jobs)), verdict)
+        print_verdict(self._console, verdict)
         print_next(self._console, self._run_dir, verdict, page=page, alerts=observer.alerts())
         if self._is_interrupted:
             return INTERRUPTED
@@ -279,11 +318,10 @@ class Demo:
         path.write_text(_SETTINGS + (_FOREVER_SETTINGS if self._feed.is_forever else ""), encoding="utf-8")
         return path
 
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self._is_interrupted:
-            raise KeyboardInterrupt
-        self._is_interrupted = True
+    @property
+    def _is_interrupted(self) -> bool:
+        return self._signals.is_interrupted
 
-
-def _exit(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
+    def _hurry(self) -> None:
+        for process in self._processes:
+            process.hurry()

@@ -1,147 +1,152 @@
-"""What the demo prints at its end: what went through, whether it is right, how good the detectors were, what next."""
+"""What the demo prints at its end: tables first, then one line with the verdict, then where to look next."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from ottla.pipeline.demo.figures import Figures, percentiles
 from ottla.pipeline.demo.job_process import JobFigures
-from ottla.pipeline.demo.live import Figures, percentiles
+from ottla.pipeline.demo.next_steps import as_typed, next_commands
 from ottla.pipeline.demo.observing import SeenAlert
-from ottla.pipeline.demo.verdict import TopicRows, Verdict
+from ottla.pipeline.demo.verdict import DETECTORS, TopicRows, Verdict
 from ottla.pipeline.scoring.score import Score
-from ottla.pipeline.scoring.words import HEADS, cells, notes
+from ottla.pipeline.scoring.words import cells
+from ottla.pipeline.screen.columns import Column, table_lines
+from ottla.pipeline.screen.terminal import glyphs_of, size_of
 
-_SCORE_HEADS: Final = ("detector", "precision", "recall", "right", "wrong", "missed", "delay, median", "alerts")
+_AS_PLANTED: Final = "as planted"
+_NOT_JUDGED: Final = "not all sent"
 
 
 def print_summary(console: Console, figures: Figures, verdict: Verdict) -> None:
-    console.print()
-    _print_topics(console, verdict.rows)
-    console.print()
-    _print_jobs(console, figures.jobs)
-    console.print()
-    seconds = max(figures.elapsed_s, 0.001)
-    spoken = f"{figures.sent:,} events in {seconds:.1f} s, {figures.sent / seconds:,.0f} a second"
-    _say(console, f"traffic   {spoken}; acknowledged after {percentiles(figures.ack)}")
-    report = verdict.report
-    checked = f"{report.checked['entries']:,} entries and {report.checked['balances']:,} balances"
-    state = "[green]no difference[/]" if report.is_clean else "[bold red]DIFFERENCES[/]"
-    _say(console, f"books     {checked} reconciled, {report.totals['ledger']:,} credits: {state}")
+    _print_table(console, "Events by topic", _topic_columns(verdict.rows))
+    _print_table(console, "Jobs", _job_columns(figures.jobs))
     if verdict.score is not None:
-        console.print()
-        _print_score(console, verdict.score)
+        _print_table(console, "Alerts against the planted cheats", _score_columns(verdict.score))
+    console.print()
+    seconds = max(figures.sending_s, 0.001)
+    rate = figures.sent / seconds
+    _say(
+        console, f"sent     {figures.sent:,} events in {seconds:.1f} s, {rate:,.0f}/s; acks {percentiles(figures.ack)}"
+    )
+    report = verdict.report
+    state = "no differences" if report.is_clean else "DIFFERENCES"
+    _say(console, f"ledger   {report.checked['entries']:,} entries, {report.totals['ledger']:,} credits: {state}")
+    if verdict.score is not None:
+        wrong, planted = (sum(each[place] for each in verdict.score.decoys.values()) for place in (0, 1))
+        _say(console, f"alerts   {wrong} of {planted} honest look-alikes were reported as cheats")
 
 
-def print_problems(console: Console, problems: Sequence[str]) -> None:
+def print_verdict(console: Console, verdict: Verdict) -> None:
+    """One line, after the details of what does not hold."""
+    console.print()
+    for problem in verdict.problems:
+        _say(console, f"{problem.check}: {problem.details}", "red")
+    if verdict.problems:
+        checks = list(dict.fromkeys(problem.check for problem in verdict.problems))
+        _say(console, f"FAILED  {', '.join(checks)}", "bold red")
+        return
+    stored = f"{sum(each.collected for each in verdict.rows):,} events stored once"
+    balances = f"{verdict.report.checked['balances']:,} balances right"
+    if not verdict.is_judged:
+        _say(console, f"STOPPED EARLY  {stored}, {balances}; alerts are not scored", "bold yellow")
+    elif verdict.score is None:
+        _say(console, f"PASSED  {stored}, {balances}", "bold green")
+    else:
+        counts = [line.counts for line in verdict.score.detectors if line.detector in DETECTORS]
+        right, missed = sum(each.right for each in counts), sum(each.missed for each in counts)
+        _say(console, f"PASSED  {stored}, {balances}, {right} of {right + missed} cheats found", "bold green")
+
+
+def print_failure(console: Console, run_dir: Path, problems: Sequence[str]) -> None:
+    """For a run that has nothing to check: details, the verdict, and where the logs are."""
+    console.print()
     for problem in problems:
-        console.print(problem, highlight=False, markup=False, soft_wrap=True, style="bold red")
+        _say(console, problem, "red")
+    _say(console, f"FAILED  {problems[0].splitlines()[0].partition(';')[0]}", "bold red")
+    _say(console, f"logs: {as_typed(run_dir)}/broker.log, jobs.log, store/checkpoint/spark.log")
 
 
 def print_next(
     console: Console, run_dir: Path, verdict: Verdict, *, page: Path | None, alerts: Sequence[SeenAlert]
 ) -> None:
-    """Commands to copy. Broker and jobs have ended; their data is there."""
-    ottla = _command_path()
-    store = f"--store-path {run_dir}/store"
-    lines = [f"data      {run_dir}: topics, tables, logs"]
-    if page is not None:
-        lines.append(f"page      {page}, plots beside it in {run_dir}/plots")
-    lines.append("to look further:")
-    lines.append(f"  {ottla} pipeline show {store}")
-    if alerts:
-        # The one with the most to tell.
-        telling = max(alerts, key=lambda alert: (alert.why.count("; "), len(alert.why)))
-        lines.append(f"  {ottla} pipeline show invite_alert {store} --columns inviter_id,score,rules --limit 5")
-        lines.append(f"  {ottla} pipeline explain {telling.alert_id} {store}")
-    if page is not None:
-        lines.append(f"  {ottla} pipeline score --truth {run_dir}/truth.json {store}")
-    lines.append(f"  {ottla} pipeline reconcile {store}")
-    lines.append(f"  {ottla} serve --data-dir {run_dir}/broker    # in another terminal, then:")
     worst = max(verdict.rows, key=lambda each: each.dead)
     topic = f"{worst.topic}.dlq" if worst.dead else worst.topic
-    lines.append(f"  {ottla} consume -t {topic} -o beginning -e -f '%h %s\\n'")
-    for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    plots = "" if page is None else f"; plots: {page.name}"
+    _say(console, f"Everything is in {as_typed(run_dir)}{plots}. To look further (serve in a terminal of its own):")
+    for command in next_commands(run_dir, topic=topic, alerts=alerts, has_score=page is not None):
+        _say(console, f"  {command}")
 
 
-def _print_topics(console: Console, rows: Sequence[TopicRows]) -> None:
-    table = _plain_table("What went through")
-    table.add_column("topic")
-    for name in ("sent", "repeated", "dead", "collected"):
-        table.add_column(name, justify="right")
-    table.add_column("")
-    for each in rows:
-        table.add_row(each.topic, *_figures_of([each]), _mark(each.is_right, each.expected is not None))
-    table.add_section()
-    is_judged = all(each.expected is not None for each in rows)
-    table.add_row("total", *_figures_of(rows), _mark(all(each.is_right for each in rows), is_judged, "all as planted"))
-    console.print(table)
+def _topic_columns(rows: Sequence[TopicRows]) -> list[Column]:
+    def figures(title: str, values: Sequence[int], rank: int, short: str = "") -> Column:
+        return Column(title, [f"{value:,}" for value in (*values, sum(values))], rank, short)
+
+    marks = [_mark(each.is_right, is_judged=each.expected is not None) for each in rows]
+    marks.append(_mark(all(each.is_right for each in rows), is_judged=all(each.expected is not None for each in rows)))
+    if marks[-1][0] == _AS_PLANTED:
+        marks[-1] = (f"all {_AS_PLANTED}", marks[-1][1])
+    return [
+        Column("topic", [*(each.topic for each in rows), "total"], 0, is_text=True),
+        figures("sent", [each.sent for each in rows], 1),
+        figures("duplicates", [each.duplicates for each in rows], 4, "dup."),
+        figures("dead", [each.dead for each in rows], 3),
+        figures("stored", [each.collected for each in rows], 1),
+        Column("", [words for words, _ in marks], 2, is_text=True, styles=[style for _, style in marks]),
+    ]
 
 
-def _figures_of(rows: Sequence[TopicRows]) -> list[str]:
-    return [f"{sum(getattr(each, name) for each in rows):,}" for name in ("sent", "repeated", "dead", "collected")]
-
-
-def _mark(is_right: bool, is_judged: bool, words: str = "as planted") -> Text:
+def _mark(is_right: bool, *, is_judged: bool) -> tuple[str, str]:
     if not is_judged:
-        return Text("cut short", "dim")
-    return Text(words, "green") if is_right else Text("DIFFERS", "bold red")
+        return _NOT_JUDGED, "dim"
+    return (_AS_PLANTED, "green") if is_right else ("DIFFERS", "bold red")
 
 
-def _print_jobs(console: Console, jobs: Sequence[JobFigures]) -> None:
-    table = _plain_table("The jobs")
-    table.add_column("job", no_wrap=True)
-    for name in ("read", "written", "repeated", "late", "dead", "batches", "ms each"):
-        table.add_column(name, justify="right", no_wrap=True)
-    has_restarts = any(each.restarts for each in jobs)
-    if has_restarts:
-        table.add_column("restarts", justify="right", no_wrap=True)
-    for each in jobs:
-        counts = (each.rows_read, each.rows_written, each.duplicates, each.late, each.dead, each.batches)
-        mean_ms = each.busy_ms // max(each.batches, 1)
-        shown = (*counts, mean_ms, each.restarts) if has_restarts else (*counts, mean_ms)
-        table.add_row(each.job, *(f"{count:,}" for count in shown))
-    console.print(table)
+def _job_columns(jobs: Sequence[JobFigures]) -> list[Column]:
+    def figures(title: str, values: Sequence[int | None], rank: int, short: str = "") -> Column:
+        return Column(title, ["-" if value is None else f"{value:,}" for value in values], rank, short)
+
+    columns = [
+        Column("job", [each.job for each in jobs], 0, is_text=True),
+        figures("read", [each.rows_read for each in jobs], 1),
+        figures("written", [each.rows_written for each in jobs], 2),
+        figures("duplicates", [each.duplicates for each in jobs], 5, "dup."),
+        figures("late", [each.late for each in jobs], 7),
+        figures("dead", [each.dead for each in jobs], 4),
+        figures("batches", [each.batches for each in jobs], 6),
+        figures("mean ms", [each.busy_ms // max(each.batches, 1) for each in jobs], 3, "ms"),
+        figures("lag", [each.lag for each in jobs], 0),
+    ]
+    if any(each.restarts for each in jobs):
+        columns.append(figures("restarts", [each.restarts for each in jobs], 1))
+    return columns
 
 
-def _print_score(console: Console, score: Score) -> None:
-    table = _plain_table("Alerts against the planted truth")
-    for head in _SCORE_HEADS:
-        table.add_column(head, justify="left" if head == "detector" else "right", no_wrap=True)
-    for line in score.detectors:
-        by_head = dict(zip(HEADS, cells(line), strict=True))
-        table.add_row(*(by_head[head] for head in _SCORE_HEADS))
-    console.print(table)
-    for note in notes(score):
-        _say(console, note)
+def _score_columns(score: Score) -> list[Column]:
+    rows = [cells(line) for line in score.detectors]
+    detector, _, precision, recall, _, right, wrong, missed, delay, _, alerts = zip(*rows, strict=True)
+    return [
+        Column("detector", detector, 0, is_text=True),
+        Column("precision", precision, 1),
+        Column("recall", recall, 1),
+        Column("right", right, 3),
+        Column("wrong", wrong, 2),
+        Column("missed", missed, 2),
+        Column("median delay", delay, 4, "delay"),
+        Column("alerts", alerts, 5),
+    ]
 
 
-def _plain_table(title: str) -> Table:
-    """Without lines, so that it fits 80 columns."""
-    return Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        header_style="dim",
-    )
+def _print_table(console: Console, title: str, columns: Sequence[Column]) -> None:
+    console.print()
+    _say(console, title, "bold")
+    width = size_of(console).columns - 1
+    for line in table_lines(columns, width=width, glyphs=glyphs_of(console)):
+        console.print(line, highlight=False, soft_wrap=True)
 
 
-def _say(console: Console, line: str) -> None:
-    console.print(line, highlight=False, soft_wrap=True)
-
-
-def _command_path() -> str:
-    """`ottla` as it can be typed here."""
-    beside_python = Path(sys.executable).with_name("ottla")
-    try:
-        return str(beside_python.relative_to(Path.cwd()))
-    except ValueError:
-        return str(beside_python) if beside_python.exists() else "ottla"
+def _say(console: Console, line: str, style: str = "") -> None:
+    console.print(Text(line, style), highlight=False, soft_wrap=True)

@@ -3,6 +3,8 @@
 Reads the store and the planted truth; prints nothing.
 """
 
+import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,8 +26,15 @@ RECALL_MIN: Final = 0.7
 DETECTORS: Final = ("device_switching", "invite_fraud")
 
 
+class Problem(NamedTuple):
+    """A check that does not hold: which, and what was seen against what was expected."""
+
+    check: str
+    details: str
+
+
 class TopicRows(NamedTuple):
-    """A topic against its table. `expected` is what the truth says, where the run was not cut short."""
+    """A topic against its table. `expected` is what the truth says; None when not all of the traffic was sent."""
 
     topic: str
     sent: int
@@ -34,7 +43,7 @@ class TopicRows(NamedTuple):
     expected: int | None
 
     @property
-    def repeated(self) -> int:
+    def duplicates(self) -> int:
         return self.sent - self.dead - self.collected
 
     @property
@@ -48,29 +57,36 @@ class Verdict(NamedTuple):
     rows: Sequence[TopicRows]
     report: Report
     score: Score | None
-    problems: Sequence[str]
+    problems: Sequence[Problem]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether all of the traffic was sent, so that the truth says what must be there."""
+        return all(each.expected is not None for each in self.rows)
 
 
 def judge(
     observer: Observer, *, sent: Mapping[str, int], jobs: Sequence[JobFigures], truth: Mapping[str, Any] | None
 ) -> Verdict:
-    """`truth` is None for a run that was cut short: what was planted is not all there."""
+    """`truth` is None where not all of the traffic was sent: what was planted is not all there."""
     rows = _rows(observer, sent, truth)
     report = reconcile(observer.store)
     problems = [
-        f"{each.topic}: {each.sent:,} sent, {each.collected:,} collected, {each.dead:,} dead; "
-        f"expected {each.expected:,} collected"
+        Problem(
+            f"rows of {each.topic}",
+            f"{each.sent:,} sent, {each.collected:,} stored, {each.dead:,} dead; expected {each.expected:,} stored",
+        )
         for each in rows
         if not each.is_right
     ]
     problems += _miscounts(rows, jobs, truth)
-    problems += [f"books: {count:,} {KINDS[kind]}" for kind, count in report.counts.items()]
+    problems += [Problem("ledger", f"{count:,} {KINDS[kind]}") for kind, count in report.counts.items()]
     score = None
     if truth is not None:
         problems += _wrong_balances(observer, truth)
         if all(name in JOBS for name in DETECTORS):
             score = score_alerts(truth, observer.rows(DEVICE_ALERT), observer.rows(INVITE_ALERT))
-            problems += _poor_scores(score)
+            problems += poor_scores(score)
     return Verdict(rows, report, score, problems)
 
 
@@ -86,7 +102,7 @@ def _rows(observer: Observer, sent: Mapping[str, int], truth: Mapping[str, Any] 
     return found
 
 
-def _miscounts(rows: Sequence[TopicRows], jobs: Sequence[JobFigures], truth: Mapping[str, Any] | None) -> list[str]:
+def _miscounts(rows: Sequence[TopicRows], jobs: Sequence[JobFigures], truth: Mapping[str, Any] | None) -> list[Problem]:
     """What collect says of itself against what was sent, and the bad events against those that were planted."""
     problems = []
     collect = next(each for each in jobs if each.job == "collect")
@@ -95,19 +111,24 @@ def _miscounts(rows: Sequence[TopicRows], jobs: Sequence[JobFigures], truth: Map
     # A batch that was run again may have been counted in part.
     if not collect.restarts and not collect.rows_read == accounted == sent:
         problems.append(
-            f"{sent:,} events were sent; collect read {collect.rows_read:,}, and wrote {collect.rows_written:,}, knew "
-            f"{collect.duplicates:,} already and refused {collect.dead:,}"
+            Problem(
+                "counts of collect",
+                f"{sent:,} events were sent; collect read {collect.rows_read:,}: {collect.rows_written:,} written, "
+                f"{collect.duplicates:,} duplicates, {collect.dead:,} dead",
+            )
         )
     if truth is not None:
         noise = truth["noise"]
         planted = (noise["duplicates"], sum(noise["bad"].values()))
-        told = (sum(each.repeated for each in rows), sum(each.dead for each in rows))
-        if told != planted:
-            problems.append(f"(repeated, dead) events: {told} by the tables, {planted} were planted")
+        found = (sum(each.duplicates for each in rows), sum(each.dead for each in rows))
+        if found != planted:
+            problems.append(
+                Problem("planted events", f"(duplicates, dead) are {found} by the tables; {planted} were planted")
+            )
     return problems
 
 
-def _wrong_balances(observer: Observer, truth: Mapping[str, Any]) -> list[str]:
+def _wrong_balances(observer: Observer, truth: Mapping[str, Any]) -> list[Problem]:
     rows = whole(observer.store, BALANCE, ["account_id", "balance"])
     stored = dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
     wrong = [
@@ -117,29 +138,36 @@ def _wrong_balances(observer: Observer, truth: Mapping[str, Any]) -> list[str]:
     ]
     if not wrong:
         return []
-    return [f"{len(wrong):,} balances are not those of the truth; one is that of {min(wrong)}"]
+    return [Problem("balances", f"{len(wrong):,} differ from what was generated; one of them is {min(wrong)}'s")]
 
 
-def _poor_scores(score: Score) -> list[str]:
+def poor_scores(score: Score) -> list[Problem]:
     problems = []
     for line in score.detectors:
         precision, recall = line.counts.precision, line.counts.recall
         if (precision is not None and precision < PRECISION_MIN) or (recall is not None and recall < RECALL_MIN):
             problems.append(
-                f"{line.detector}: {line.counts.right} told rightly, {line.counts.wrong} wrongly, {line.counts.missed} "
-                f"missed; expected a precision of {PRECISION_MIN} and a recall of {RECALL_MIN} at least"
+                Problem(
+                    f"alerts of {line.detector}",
+                    f"{line.counts.right} right, {line.counts.wrong} wrong, {line.counts.missed} missed; expected at "
+                    f"least a precision of {PRECISION_MIN} and a recall of {RECALL_MIN}",
+                )
             )
     return problems
 
 
 def write_score(score: Score, run_dir: Path) -> Path:
     """The page, and the plots beside it as files; where the page is."""
+    # What it says of a home that it can't write to, or of a plot without points, is no news of the run.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     from ottla.pipeline.scoring.page import page
     from ottla.pipeline.scoring.plots import plots
     from ottla.pipeline.scoring.words import title
 
     scores = {title(score): score}
-    images = plots(scores)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        images = plots(scores)
     folder = run_dir / "plots"
     folder.mkdir(exist_ok=True)
     for name, content in images.items():

@@ -31,6 +31,10 @@ ERROR_CLASSES: Final = (NOT_JSON, MISSING_FIELD, WRONG_TYPE, FUTURE, NEGATIVE, U
 
 _encode_extra: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 _MALFORMED: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+# Decoders give up at a depth that differs from one Python to the next; this one bounds all of them.
+_NESTING_MAX: Final = 100
+# A text as a whole, so that brackets in it do not count, or one bracket. Linear whatever the bytes are.
+_TEXT_OR_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.S)
 # No release counts so far, and phone numbers begin beyond.
 _SHOWN_VERSION_MAX: Final = 99_999
 # Fields that nobody declared: those of the first kind are phones whatever they hold, those of the second if it has the
@@ -74,12 +78,12 @@ class EventDecoder:
             return self._explain(value)
 
     def _explain(self, value: bytes) -> Decoded | Death:
+        if _is_too_deep(value):
+            return Death(NOT_JSON, f"nested more than {_NESTING_MAX} levels deep")
         try:
             found = msgspec.json.decode(value)
         except UnicodeDecodeError:
             return Death(NOT_JSON, "text in it is not UTF-8")
-        except RecursionError:
-            return Death(NOT_JSON, "nested too deeply")
         except _MALFORMED as error:
             return Death(NOT_JSON, str(error))
         if not isinstance(found, dict):
@@ -149,6 +153,21 @@ class EventDecoder:
         if isinstance(value, str | int) and not isinstance(value, bool) and _is_phone(path, str(value)):
             return self._hash_phone(str(value))
         return value
+
+
+def _is_too_deep(value: bytes) -> bool:
+    if value.count(b"[") + value.count(b"{") <= _NESTING_MAX:
+        return False
+    depth = 0
+    for found in _TEXT_OR_BRACKET.finditer(value):
+        first = value[found.start()]
+        if first in b"[{":
+            depth += 1
+            if depth > _NESTING_MAX:
+                return True
+        elif first in b"]}":
+            depth -= 1
+    return False
 
 
 def _is_phone(path: str, text: str) -> bool:

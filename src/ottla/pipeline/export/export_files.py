@@ -4,7 +4,6 @@ Runs in Spark's Python workers on Arrow batches. Files have names that nobody el
 before they are told of; giving them their place is the driver's (`jobs/export.py`).
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from ottla.core.operating_system import sync_file
 from ottla.pipeline.events.frames import PARSED
 from ottla.pipeline.events.parsing import Parser, ParsingRules
 from ottla.pipeline.tables import LOG_TABLES
@@ -151,7 +151,7 @@ class _File:
         self._write()
         self._writer.close()
         with open(self._path, "rb+") as written:
-            os.fsync(written.fileno())
+            sync_file(written.fileno())
         return self._told | {"rows": self._rows}
 
     def abandon(self) -> None:

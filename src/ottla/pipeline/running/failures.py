@@ -1,6 +1,11 @@
-"""What to tell of a query that failed: the one line that says why, out of pages of Java's and Python's."""
+"""What to say of a query that failed: the one line that says why, out of pages of Java's and Python's.
+
+And whether another try could end otherwise: a busy machine may start a process the next time, a missing program will
+not be there.
+"""
 
 import errno
+import os
 import re
 from typing import Final
 
@@ -8,6 +13,14 @@ from typing import Final
 _PYTHON_ERROR: Final = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*): (.+)$", re.M)
 _JAVA_CAUSE: Final = re.compile(r"^Caused by: (?:[\w.$]+\.)?(\w+): (.+)$", re.M)
 _NOT_THE_CAUSE: Final = frozenset({"PythonException", "SparkException", "Py4JJavaError", "StreamingQueryException"})
+_NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)".*?error(?:=\d+, |: \d+ \()([^\n)]+)')
+_NO_WORKER: Final = re.compile(r"^Error from python worker:\s*\n\s*(\S.*)$", re.M)
+# Of Spark's own processes: what they lack now they lack at the next try too.
+_LASTING: Final = re.compile(
+    r"Cannot run program|No module named|\b(?:ModuleNotFound|Import)Error\b|PYTHON_VERSION_MISMATCH"
+    r"|\b(?:ClassNotFoundException|NoClassDefFoundError|UnsatisfiedLinkError|UnsupportedClassVersionError)\b"
+    r"|Permission denied|\bAccess(?:Denied|Control)Exception\b"
+)
 # What the data source calls an option is a setting of the pipeline's.
 _OPTION_AND_SETTING: Final = ("set failOnDataLoss to false", "set source.fails_on_data_loss to false")
 _LONGEST: Final = 600
@@ -17,6 +30,8 @@ def describe_failure(error: BaseException) -> str:
     """In words, on one line."""
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return f"no space left on the disk{f' of {error.filename}' if error.filename else ''}; make room"
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
     text = str(error)
     if not _is_from_spark(error):
         return _shortened(f"{text or type(error).__name__}")
@@ -24,8 +39,13 @@ def describe_failure(error: BaseException) -> str:
         return "no space left on the disk, as Spark says; make room"
     if "Python worker failed to connect back" in text:
         return "a Python process of Spark's did not start within the ten seconds that Spark gives it: a busy machine"
-    # What follows is the query's plan and its offsets.
-    text = text.partition("=== Streaming Query ===")[0]
+    text = _without_plan(text)
+    missing = _NO_PROGRAM.search(text)
+    if missing is not None:
+        return f"Spark can't start {missing[1]}: {missing[2]}"
+    refused = _NO_WORKER.search(text)
+    if refused is not None:
+        return _shortened(f"a Python process of Spark's did not start: {refused[1]}")
     causes = [found for found in _PYTHON_ERROR.findall(text) if found[0] not in _NOT_THE_CAUSE]
     if not causes:
         causes = [found for found in _JAVA_CAUSE.findall(text) if found[0] not in _NOT_THE_CAUSE]
@@ -34,6 +54,16 @@ def describe_failure(error: BaseException) -> str:
         message = message.replace(*_OPTION_AND_SETTING)
         return _shortened(message if name in ("DataLoss", "RuntimeError") else f"{name}: {message}")
     return _shortened(text.strip().splitlines()[0] if text.strip() else type(error).__name__)
+
+
+def is_lasting(error: BaseException) -> bool:
+    """Whether Spark fails by what it is started with, so that another try would end the same way."""
+    return _is_from_spark(error) and _LASTING.search(_without_plan(str(error))) is not None
+
+
+def _without_plan(text: str) -> str:
+    """What follows is the query's plan and its offsets."""
+    return text.partition("=== Streaming Query ===")[0]
 
 
 def _is_from_spark(error: BaseException) -> bool:

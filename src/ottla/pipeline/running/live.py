@@ -4,28 +4,28 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from ottla.pipeline.running.progress import JobProgress
+from ottla.pipeline.screen.job_table import JobRow, job_lines
+from ottla.pipeline.screen.terminal import can_redraw, glyphs_of, open_console, size_of
 
 _REFRESH_EVERY_S: Final = 0.5
 _RATE_SPAN_S: Final = 5.0
 
 
 class LiveLine:
-    """From `with` to its end. `tell` is for what happens once and is said everywhere; `show` for terminals."""
+    """From `with` to its end. `tell` prints what happens once, everywhere; `show` draws the figures on a terminal."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or open_console(stderr=True)
         self._live: Live | None = None
         self._shown_at_s = 0.0
         self._history: list[tuple[float, dict[str, int]]] = []
 
     def __enter__(self) -> "LiveLine":
-        if self._console.is_terminal:
+        if can_redraw(self._console):
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
         return self
@@ -46,28 +46,29 @@ class LiveLine:
         self._history.append((now_s, {each.job: each.rows_read for each in jobs}))
         while len(self._history) > 2 and now_s - self._history[1][0] >= _RATE_SPAN_S:
             del self._history[0]
-        self._live.update(self._table(jobs), refresh=True)
+        size = size_of(self._console)
+        lines = job_lines(self._rows(jobs), width=size.columns - 1, glyphs=glyphs_of(self._console))
+        # One line less than the terminal has, or the end of the run could not erase the first one.
+        self._live.update(Group(*lines[: size.rows - 1]), refresh=True)
 
-    def _table(self, jobs: Sequence[JobProgress]) -> Table:
+    def _rows(self, jobs: Sequence[JobProgress]) -> list[JobRow]:
         began_s, earlier = self._history[0]
         span_s = max(self._history[-1][0] - began_s, 0.001)
-        table = Table(show_edge=False, box=None, padding=(0, 2))
-        table.add_column("job", style="cyan")
-        for title in ("events/s", "read", "written", "lag", "batch ms", "repeated", "late", "dead"):
-            table.add_column(title, justify="right")
-        table.add_column("")
-        for each in jobs:
-            rate = (each.rows_read - earlier.get(each.job, 0)) / span_s
-            table.add_row(
-                each.job,
-                f"{rate:,.0f}",
-                f"{each.rows_read:,}",
-                f"{each.rows_written:,}",
-                "?" if each.lag is None else f"{each.lag:,}",
-                f"{each.batch_ms[-1]:,}" if each.batch_ms else "-",
-                f"{each.duplicates:,}",
-                f"{each.late:,}",
-                f"{each.dead.total():,}",
-                Text(each.state, "green" if each.state == "running" else "yellow"),
+        return [
+            JobRow(
+                job=each.job,
+                events_per_s=(each.rows_read - earlier.get(each.job, 0)) / span_s,
+                rows_read=each.rows_read,
+                rows_written=each.rows_written,
+                lag=each.lag,
+                last_batch_ms=each.batch_ms[-1] if each.batch_ms else None,
+                batches=each.batches,
+                busy_ms=each.busy_ms,
+                duplicates=each.duplicates,
+                late=each.late,
+                dead=each.dead.total(),
+                restarts=each.restarts,
+                state=each.state,
             )
-        return table
+            for each in jobs
+        ]

@@ -60,13 +60,13 @@ class JobProgress:
     def summary(self, seconds: float) -> str:
         """The run in a line, for its end."""
         parts = [f"{self.job} {self.state}: {self.rows_read:,} events read, {self.rows_written:,} rows written"]
-        for count, words in ((self.duplicates, "repeated"), (self.late, "late"), (self.dead.total(), "dead")):
+        for count, words in ((self.duplicates, "duplicates"), (self.late, "late"), (self.dead.total(), "dead")):
             if count:
                 parts.append(f"{count:,} {words}")
         parts += [f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(self.figures.items()) if count]
         parts.append(f"{self.batches} batches in {seconds:.1f} s")
         if self.lag:
-            parts.append(f"{self.lag:,} still to read")
+            parts.append(f"lag {self.lag:,}")
         return ", ".join(parts)
 
     def document(self) -> dict[str, Any]:

@@ -15,11 +15,12 @@ from pyspark.errors import PySparkException
 from ottla.clients.errors import ClientError
 from ottla.pipeline.jobs.port import BatchOutcome, FinishingJob, Job, JobBatch, Place
 from ottla.pipeline.running.checkpoints import Checkpoint, CheckpointRefused
-from ottla.pipeline.running.failures import describe_failure
+from ottla.pipeline.running.failures import describe_failure, is_lasting
 from ottla.pipeline.running.group_offsets import GroupOffsets
 from ottla.pipeline.running.progress import JobProgress
 from ottla.pipeline.stores.port import Batch, Store, StoreError
 from ottla.pipeline.tables import PIPELINE_METRIC
+from ottla.spark.java_text import java_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,6 +92,7 @@ class JobQuery:
         self._tell = tell
         self._query: StreamingQuery | None = None
         self._failures_in_a_row = 0
+        self._said_reason: str | None = None  # of the failures in a row
         self._start_again_at_s = 0.0
         self._is_in_batch = threading.Event()
         self._is_stopping = threading.Event()
@@ -130,7 +132,7 @@ class JobQuery:
         options = {**self._source.options, "startingOffsets": self._checkpoint.starting_offsets}
         stream = self._spark.readStream.format(self._source.connector).options(**options).load()
         writer = stream.writeStream.queryName(self.job.name).foreachBatch(self._run_batch)
-        writer = writer.option("checkpointLocation", self._checkpoint.spark_folder.as_uri())
+        writer = writer.option("checkpointLocation", java_path(self._checkpoint.spark_folder))
         if self._source.trigger_ms is None:
             writer = writer.trigger(availableNow=True)
         else:
@@ -203,6 +205,11 @@ class JobQuery:
         self._failures_in_a_row += 1
         reason = describe_failure(error)
         self.progress.last_failure = reason
+        # Once a batch is through Spark has all that it needs: what is missing later may come back.
+        if is_lasting(error) and not self.progress.batches:
+            self.progress.state = FAILED
+            self._tell(f"{self.job.name} is given up, it would fail again: {reason}")
+            return
         if self._failures_in_a_row > self._restarts.most:
             self.progress.state = FAILED
             self._tell(f"{self.job.name} failed {self._failures_in_a_row} times in a row and is given up: {reason}")
@@ -210,7 +217,9 @@ class JobQuery:
         wait_ms = self._restarts.wait_ms(self._failures_in_a_row)
         self.progress.state = WAITING
         self._start_again_at_s = now_s + wait_ms / 1000
-        self._tell(f"{self.job.name} failed and starts again in {wait_ms / 1000:.1f} s: {reason}")
+        if reason != self._said_reason:
+            self._said_reason = reason
+            self._tell(f"{self.job.name} failed and starts again in {wait_ms / 1000:.1f} s: {reason}")
 
     # In the query's thread.
 
@@ -237,7 +246,10 @@ class JobQuery:
         self._group_offsets.commit(ends)
         self.progress.add(outcome, took_ms=took_ms)
         self.ends = ends
+        if self._failures_in_a_row > 1:
+            self._tell(f"{self.job.name} goes on after {self._failures_in_a_row} failures")
         self._failures_in_a_row = 0
+        self._said_reason = None
 
 
 def metric_rows(batch: Batch, outcome: BatchOutcome, *, took_ms: int) -> pa.Table:

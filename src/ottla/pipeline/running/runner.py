@@ -107,6 +107,8 @@ class Runner:
             metrics = MetricsFile(self._plan.metrics_json, self.progress)
             metrics.write()  # a file that can't be written is told now, and not after the first batch
             spark = start_spark()
+            if self._is_asked_to_stop:
+                return True  # nothing was begun
             queries = [
                 self._query(spark, admin, progress, *parts) for progress, parts in zip(self.progress, jobs, strict=True)
             ]
@@ -114,8 +116,7 @@ class Runner:
                 store, retention_limits(self._settings), TrimRules.of(self._settings), tell=self._tell
             )
             try:
-                for query in queries:
-                    query.start()
+                self._start_all(queries)
                 self._watch(queries, admin, metrics, retention)
             except (SparkEnded, Py4JNetworkError) as error:
                 # Together with us, if one signal went to all processes.
@@ -129,6 +130,15 @@ class Runner:
                     query.stop_now()
                 self._write(metrics)
             return all(query.progress.state != FAILED for query in queries)
+
+    def _start_all(self, queries: Sequence[JobQuery]) -> None:
+        for query in queries:
+            query.start()
+            if query.progress.state == FAILED:
+                # The others would say the same of the Spark that they share.
+                for other in queries:
+                    other.ask_to_stop()
+                return
 
     def _watch(
         self, queries: Sequence[JobQuery], admin: Admin, metrics: MetricsFile, retention: RetentionKeeper
@@ -174,7 +184,7 @@ class Runner:
         except OSError as error:
             if self._metrics_problem != str(error):
                 self._metrics_problem = str(error)
-                self._tell(f"figures can't be written, the jobs go on: {error}")
+                self._tell(f"metrics can't be written, the jobs go on: {error}")
 
     def _query(
         self,
@@ -249,18 +259,18 @@ class Runner:
         )
         if made_anew:
             self._tell(
-                f"{job.name}: deleted and made anew, now read from the beginning: {', '.join(made_anew)}; "
-                "what they held before and was not read is gone"
+                f"{job.name}: deleted and created again, now read from the beginning: {', '.join(made_anew)}; "
+                "records of before that were not read are lost"
             )
         if gone:
-            self._tell(f"{job.name}: deleted, and what was not read is gone with them: {', '.join(gone)}")
+            self._tell(f"{job.name}: deleted, records that were not read are lost: {', '.join(gone)}")
 
     def _warn_of_missing(self, admin: Admin, jobs: Sequence[Job]) -> None:
         there = set(admin.list_topics())
         missing = sorted({topic for job in jobs for topic in job.topics} - there)
         if missing:
-            what = "counted as empty" if self._plan.trigger_ms is None else "read as soon as they are there"
-            self._tell(f"topics that do not exist, {what}: {', '.join(missing)}")
+            what = "counted as empty" if self._plan.trigger_ms is None else "read as soon as they are created"
+            self._tell(f"these topics do not exist, they are {what}: {', '.join(missing)}")
 
     def _ask_lag(self, queries: Sequence[JobQuery], admin: Admin, now_s: float) -> None:
         self._lag_asked_at_s = now_s

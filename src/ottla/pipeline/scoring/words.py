@@ -52,7 +52,7 @@ def notes(score: Score) -> list[str]:
     return [
         f"{score.alerts_per_1000_accounts:.1f} alerts per 1,000 accounts ({score.accounts:,} accounts)",
         f"credits: {saved:,} rightly withheld, {paid:,} wrongly paid, {withheld:,} wrongly withheld",
-        f"honest look-alikes that were told: {decoys or 'none planted'}",
+        f"honest look-alikes with an alert: {decoys or 'none planted'}",
     ]
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+from ottla.core.extras import needs_extra
 from ottla.pipeline.stores.port import Store
 
 KINDS: Final = ("embedded", "cassandra")
@@ -19,7 +20,8 @@ def open_store(kind: str, *, path: str | Path | None = None, cassandra: str | No
     if kind == "cassandra":
         if cassandra is None:
             raise ValueError("Cassandra needs an address: --cassandra HOST:PORT/KEYSPACE")
-        from ottla.pipeline.stores.cassandra.store import open_cassandra
+        with needs_extra("a store in Cassandra", "pipeline", "cassandra"):
+            from ottla.pipeline.stores.cassandra.store import open_cassandra
 
         return open_cassandra(cassandra)
     raise ValueError(f"there is no store {kind!r}; there are {' and '.join(KINDS)}")

@@ -3,8 +3,6 @@
 So that tests can end the process, or fill the disk, at each step. Knows nothing of tables.
 """
 
-import ctypes
-import errno
 import fcntl
 import itertools
 import os
@@ -18,10 +16,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from ottla.core.operating_system import exchange_names, sync_file
+
 _SYNC_THREADS: Final = 8
-_AT_FDCWD: Final = -100
-_RENAME_EXCHANGE: Final = 2
-_CANNOT_EXCHANGE: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
 
 class Files:
@@ -62,16 +59,7 @@ class Files:
 
     def exchange(self, one: Path, other: Path) -> bool:
         """Both names at once; False where the file system cannot do that."""
-        libc = ctypes.CDLL(None, use_errno=True)
-        renameat2 = getattr(libc, "renameat2", None)
-        if renameat2 is None:
-            return False
-        if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
-            return True
-        number = ctypes.get_errno()
-        if number in _CANNOT_EXCHANGE:
-            return False
-        raise OSError(number, os.strerror(number), str(one))
+        return exchange_names(str(one), str(other))
 
     def remove_tree(self, path: Path) -> None:
         if path.is_dir():
@@ -93,6 +81,6 @@ class Files:
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)

@@ -87,9 +87,9 @@ def merge(paths: Sequence[Path], target: Path, schema: pa.Schema) -> int:
     """All rows of these files into one new file; how many there are."""
     rows = waiting_rows = 0
     waiting: list[pa.Table] = []
-    with _writer(str(target), schema) as writer:
+    with _writer(_spelt(target), schema) as writer:
         for path in paths:
-            table = pq.read_table(path, schema=schema, partitioning=None)
+            table = pq.read_table(_spelt(path), schema=schema, partitioning=None)
             waiting.append(table)
             rows += table.num_rows
             waiting_rows += table.num_rows
@@ -102,11 +102,11 @@ def merge(paths: Sequence[Path], target: Path, schema: pa.Schema) -> int:
 
 
 def read(path: Path, columns: Sequence[str]) -> pa.Table:
-    return pq.read_table(path, columns=list(columns), partitioning=None)
+    return pq.read_table(_spelt(path), columns=list(columns), partitioning=None)
 
 
 def row_count(path: Path) -> int:
-    return int(pq.read_metadata(path).num_rows)
+    return int(pq.read_metadata(_spelt(path)).num_rows)
 
 
 def scan_day(
@@ -122,9 +122,14 @@ def scan_day(
 def _open_all(folder: Path) -> list[pa.NativeFile]:
     while True:
         try:
-            return [pa.memory_map(str(folder / file.name)) for file in files_in(folder)]
+            return [pa.memory_map(_spelt(folder / file.name)) for file in files_in(folder)]
         except FileNotFoundError:
             continue  # merged meanwhile: what was listed is gone, its rows are under another name
+
+
+def _spelt(path: Path) -> str:
+    """For Arrow, which takes a relative name with a colon in it for a URI."""
+    return str(path.absolute())
 
 
 def _writer(target: pa.NativeFile | str, schema: pa.Schema) -> pq.ParquetWriter:

@@ -201,6 +201,9 @@ class Serving:
         connection = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # a batch that Spark counts as done survives a power cut
+        connection.execute(
+            "PRAGMA fullfsync = 1"
+        )  # macOS: to the medium, not to the drive's cache; else without effect
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute("PRAGMA wal_autocheckpoint = 16384")  # 64 MB: pages that many batches touch are moved once
         self._writer, self._inode = connection, self.path.stat().st_ino

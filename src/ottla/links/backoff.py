@@ -1,0 +1,26 @@
+"""How long to wait before the next attempt: doubled with each failure up to a limit (KIP-580)."""
+
+from random import Random
+from typing import Final
+
+_JITTER: Final = 0.2
+
+
+class Backoff:
+    """Spread by a fifth, so that clients that failed together don't come back together."""
+
+    __slots__ = ("_first_ms", "_max_ms", "_random")
+
+    def __init__(self, *, first_ms: int, max_ms: int, random: Random | None = None) -> None:
+        self._first_ms = first_ms
+        self._max_ms = max(first_ms, max_ms)
+        self._random = random or Random()
+
+    @property
+    def first_ms(self) -> int:
+        return self._first_ms
+
+    def delay_ms(self, failures: int) -> int:
+        """After `failures` earlier attempts that failed."""
+        delay_ms = min(self._first_ms << min(failures, 30), self._max_ms)
+        return round(delay_ms * self._random.uniform(1 - _JITTER, 1 + _JITTER))

@@ -1,0 +1,1 @@
+"""Tests of the benchmarks: not of their figures, but of what they leave behind."""

@@ -1,0 +1,1 @@
+"""The pages are run, parsed and linked as they are written."""
