@@ -330,7 +330,7 @@ def test_records_that_are_all_older_than_their_base_keep_a_header_that_is_right(
 
 @pytest.mark.parametrize("timestamps", [(-1, -1), (0, 0)])
 def test_batch_without_any_time_is_let_through_as_it_is(timestamps):
-    batch = builder_of().build()
+    batch = builder_of([(NOW_MS, b"k", b"v", [])] * 2).build()  # the deltas are 0: there is no time in them either
     batch[27:43] = b"".join(each.to_bytes(8, "big", signed=True) for each in timestamps)
     write_crc(batch, 0, len(batch))
     before = bytes(batch)

@@ -230,3 +230,13 @@ def test_timestamps_of_records_have_to_be_allowed_whatever_the_header_says() -> 
         assert isinstance(fault, ProduceFault)
         assert fault.error_code == ErrorCode.INVALID_TIMESTAMP
         assert isinstance(check(batch_around(inside, 2), limits._replace(is_log_append_time=True)), BatchHeader)
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_compressed_batches_of_every_size_are_walked_in_the_same_memory(codec: int) -> None:
+    for size in (10, 2_000_000, 0, 300_000, 1):
+        batch = build_batch([(NOW_MS, b"k", b"v" * size, ()), (NOW_MS + size, None, b"", ())], codec=codec)
+        assert check(batch) == read_header(batch)
+        fault = check(batch, requires_keys=True)
+        assert isinstance(fault, ProduceFault)
+        assert fault.record_indexes == (1,)
