@@ -25,8 +25,8 @@ def problem_with(name: str) -> str | None:
 def colliding(name: str, other: str) -> str:
     """What keeps `name` from being made beside `other`."""
     if metric_name(name) == metric_name(other):
-        return f"topic {name!r} differs from {other!r} only in '.' and '_', which metrics can't tell apart"
-    return f"topic {name!r} and {other!r} would be one folder: the broker's file system ignores upper and lower case"
+        return f"Topic '{name}' collides with existing topic: {other}"
+    return f"Topic '{name}' and '{other}' would be one folder: the broker's file system ignores upper and lower case"
 
 
 def metric_name(name: str) -> str:

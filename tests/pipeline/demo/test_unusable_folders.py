@@ -30,18 +30,18 @@ def check_one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
 
 def test_data_that_is_a_file_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
-    check_one_line(run_in(tmp_path, *DEMO), "failed: data/run-", "Not a directory")
+    check_one_line(run_in(tmp_path, *DEMO), "FAILED  data/run-", "Not a directory")
 
 
 def test_data_that_can_not_be_written_to_is_said_in_one_line(tmp_path: Path) -> None:
     # Not even root makes folders there.
     (tmp_path / "data").symlink_to("/proc")
-    check_one_line(run_in(tmp_path, *DEMO), "failed: data/run-")
+    check_one_line(run_in(tmp_path, *DEMO), "FAILED  data/run-")
 
 
 def test_a_run_folder_that_is_a_file_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "run").touch()
-    check_one_line(run_in(tmp_path, *DEMO, "--run-dir", "run"), "failed: run: ")
+    check_one_line(run_in(tmp_path, *DEMO, "--run-dir", "run"), "FAILED  run: ")
 
 
 def test_a_full_disk_is_said_before_anything_is_started(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_full_disk_is_said_before_anything_is_started(tmp_path: Path) -> None:
         pytest.skip("mounting a disk needs root and unshare")
     script = 'mount -t tmpfs -o size=64k tmpfs . && cd "$PWD" && exec "$@"'
     done = run_in(tmp_path, "unshare", "-m", "sh", "-c", script, "sh", *DEMO)
-    check_one_line(done, "failed: data/run-", "0 MiB are free on its disk, and a run needs 64 MiB")
+    check_one_line(done, "FAILED  data/run-", "0 MiB are free on its disk, and a run needs 64 MiB")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -56,6 +56,18 @@ def test_another_version_a_damaged_file_and_a_strangers_folder_are_refused(tmp_p
             checkpoint.check(ABOUT)
 
 
+def test_what_a_killed_driver_was_writing_is_removed_and_what_it_wrote_stays(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path, "collect")
+    with checkpoint.claimed():
+        checkpoint.check(ABOUT)
+        offsets = checkpoint.spark_folder / "offsets"
+        offsets.mkdir(parents=True)
+        (offsets / "0").write_text("v1")
+        (offsets / ".1.6c1a0e0b-5b0c-4d2e-9d6e-0c0c0c0c0c0c.tmp").write_text("v")
+        checkpoint.check(ABOUT)
+    assert [path.name for path in offsets.iterdir()] == ["0"]
+
+
 def test_a_topic_that_comes_later_is_no_topic_made_anew(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path, "collect")
     with checkpoint.claimed():

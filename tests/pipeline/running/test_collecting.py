@@ -93,7 +93,7 @@ def test_tables_hold_what_a_plain_reading_of_the_topics_gives(spark: "SparkSessi
 
 def test_topics_may_come_late_go_and_come_again_and_grow(spark: "SparkSession", pipeline: Pipeline) -> None:
     assert pipeline.run(spark)
-    assert "do not exist, counted as empty: " + ", ".join(sorted(TOPIC_NAMES)) in pipeline.told[0]
+    assert "do not exist, they are counted as empty: " + ", ".join(sorted(TOPIC_NAMES)) in pipeline.told[0]
     pipeline.make_topics(CREDIT.name, "ml_task_log", partitions=1)
     task = {"event_id": "t", "schema_version": 1, "event_time": NOW_MS, "account_id": "u1", "task_id": "x"}
     task |= {"step": 1, "steps_total": 2, "reward": 3}

@@ -28,7 +28,7 @@ def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def errors_of(done: subprocess.CompletedProcess[str]) -> list[str]:
     """The lines of a run that failed, but for what any run on these topics says."""
     assert done.returncode == 1, done.stdout + done.stderr
-    usual = ("phone numbers are hashed", "topics that do not exist")
+    usual = ("phone numbers are hashed", "these topics do not exist")
     return [line for line in done.stderr.splitlines() if not line.startswith(usual)]
 
 
@@ -70,5 +70,5 @@ def test_make_run_without_any_java_says_what_to_install_and_ends(tmp_path: Path)
     environment = without_java(tmp_path)
     done = run("ottla.pipeline.demo", "--accounts", "60", "--seconds", "2", "--run-dir", str(run_dir), **environment)
     first, second = errors_of(done)
-    assert first.startswith("failed: the Spark jobs did not start; Spark needs Java 17 or newer; seen: JAVA_HOME=/none")
+    assert first.startswith("FAILED  the Spark jobs did not start; Spark needs Java 17 or newer; seen: JAVA_HOME=/none")
     assert second == f"all that they said: {run_dir / 'jobs.log'}"

@@ -54,7 +54,7 @@ class Checkpoint:
 
     @property
     def spark_folder(self) -> Path:
-        """Of this generation: Spark's own, not to be touched."""
+        """Of this generation: Spark's own, not to be touched while a query runs."""
         return self.folder / (_SPARK_FOLDER if self._generation == 0 else f"{_SPARK_FOLDER}-{self._generation}")
 
     @contextmanager
@@ -92,12 +92,21 @@ class Checkpoint:
         if problems:
             raise CheckpointRefused(f"checkpoint {self.folder} {'; '.join(problems)}. {_AGAIN}")
         self._generation = written["generation"]
+        self._remove_unfinished()
         self.starting_offsets = written["starting_offsets"]
         known = written["topic_ids"]
         made_anew = tuple(sorted(topic for topic, id_ in about.topic_ids.items() if known.get(topic, id_) != id_))
         if not made_anew and about.topic_ids.keys() - known.keys():
             self._write(about._replace(topic_ids={**known, **about.topic_ids}))
         return made_anew
+
+    def _remove_unfinished(self) -> None:
+        """Files that a killed driver was writing: Spark never looks at them, but takes the first batch's for a sign
+        that the folder is another query's, and refuses to start.
+        """
+        for folder in (self.spark_folder / "offsets", self.spark_folder / "commits"):
+            for path in folder.glob(".*.tmp"):
+                path.unlink(missing_ok=True)
 
     def begin_anew(self, about: About, offsets: Mapping[Place, int]) -> None:
         """A new generation that begins at these offsets."""
