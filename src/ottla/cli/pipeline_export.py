@@ -8,9 +8,9 @@ import click
 
 from ottla.cli.options import json_option, open_admin
 from ottla.cli.output import number, print_json, print_table, progress, say
-from ottla.cli.pipeline_options import extras_installed, loaded_settings, settings_option
+from ottla.cli.pipeline_options import bootstrap_option, extras_installed, loaded_settings, settings_option
 from ottla.cli.pipeline_redrive import chosen_topics
-from ottla.cli.pipeline_run import CONNECTORS, checked_bootstrap, start_spark
+from ottla.cli.pipeline_run import CONNECTORS, start_spark
 
 
 def _day(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -22,14 +22,7 @@ def _day(context: click.Context, parameter: click.Parameter, value: str | None) 
 
 @click.command("export")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "--bootstrap",
-    "-b",
-    required=True,
-    callback=checked_bootstrap,
-    metavar="HOST:PORT,…",
-    help="Brokers to connect to first.",
-)
+@bootstrap_option
 @click.option("--topics", metavar="TOPIC,…", help="Which of the app's topics; all by default.")
 @click.option(
     "--by",

@@ -9,6 +9,7 @@ import click
 
 from ottla.core.config.definition import ConfigError
 from ottla.core.extras import ExtraMissing, needs_extra
+from ottla.links.addresses import parse_bootstrap
 from ottla.spark.foreign_spark import set_aside_foreign_spark
 
 if TYPE_CHECKING:
@@ -29,6 +30,18 @@ class StoreChoice(NamedTuple):
     @property
     def place(self) -> str:
         return str(self.path) if self.cassandra is None else self.cassandra
+
+
+def bootstrap_option(command: CommandT) -> CommandT:
+    """`--bootstrap`, given to the command as `bootstrap`."""
+    return click.option(
+        "--bootstrap",
+        "-b",
+        required=True,
+        callback=_checked_bootstrap,
+        metavar="HOST:PORT,…",
+        help="Brokers to connect to first.",
+    )(command)
 
 
 def store_options(command: CommandT) -> CommandT:
@@ -117,3 +130,11 @@ def extras_installed() -> Iterator[None]:
             yield
     except ExtraMissing as error:
         raise click.ClickException(str(error)) from error
+
+
+def _checked_bootstrap(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    try:
+        parse_bootstrap(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return value

@@ -8,8 +8,7 @@ import click
 from ottla.cli.failures import nearest
 from ottla.cli.options import json_option, worded_failures
 from ottla.cli.output import number, print_json, print_table, progress, say
-from ottla.cli.pipeline_options import extras_installed
-from ottla.cli.pipeline_run import checked_bootstrap
+from ottla.cli.pipeline_options import bootstrap_option, extras_installed
 from ottla.pipeline.topics import TOPIC_NAMES
 
 if TYPE_CHECKING:
@@ -43,14 +42,7 @@ def chosen_topics(given: str | None) -> tuple[str, ...]:
 
 
 @click.command("redrive")
-@click.option(
-    "--bootstrap",
-    "-b",
-    required=True,
-    callback=checked_bootstrap,
-    metavar="HOST:PORT,…",
-    help="Brokers to connect to first.",
-)
+@bootstrap_option
 @click.option("--topics", metavar="TOPIC,…", help="Dead letters of these topics. Default: all.")
 @click.option("--error-class", "classes", metavar="CLASS,…", help="Only dead letters with these error classes.")
 @click.option(

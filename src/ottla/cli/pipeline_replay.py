@@ -11,6 +11,7 @@ import click
 from ottla.cli.options import json_option
 from ottla.cli.output import number, print_json, print_table, say
 from ottla.cli.pipeline_options import (
+    bootstrap_option,
     extras_installed,
     loaded_settings,
     opened_store,
@@ -20,7 +21,6 @@ from ottla.cli.pipeline_options import (
 )
 from ottla.cli.pipeline_run import (
     CONNECTORS,
-    checked_bootstrap,
     checkpoint_folder,
     chosen_jobs,
     start_spark,
@@ -43,14 +43,7 @@ def _checked_name(context: click.Context, parameter: click.Parameter, value: str
 
 
 @click.command("replay")
-@click.option(
-    "--bootstrap",
-    "-b",
-    required=True,
-    callback=checked_bootstrap,
-    metavar="HOST:PORT,…",
-    help="Brokers to connect to first.",
-)
+@bootstrap_option
 @store_options
 @click.option("--jobs", metavar="JOB,…", help="Run only these jobs. Default: all.")
 @click.option("--name", default="replay", show_default=True, callback=_checked_name, help="Name of the shadow tables.")

@@ -21,6 +21,7 @@ from ottla.cli.output import say
 from ottla.cli.pipeline_options import (
     CASSANDRA,
     StoreChoice,
+    bootstrap_option,
     extras_installed,
     loaded_settings,
     settings_option,
@@ -28,7 +29,6 @@ from ottla.cli.pipeline_options import (
     store_options,
 )
 from ottla.clients.errors import ClientError
-from ottla.links.addresses import parse_bootstrap
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,14 +43,6 @@ _UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _DEFAULT_TRIGGER_MS: Final = 2_000
 
 
-def checked_bootstrap(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    try:
-        parse_bootstrap(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-    return value
-
-
 def _duration_ms(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
     if value is None:
         return None
@@ -61,14 +53,7 @@ def _duration_ms(context: click.Context, parameter: click.Parameter, value: str 
 
 
 @click.command("run")
-@click.option(
-    "--bootstrap",
-    "-b",
-    required=True,
-    callback=checked_bootstrap,
-    metavar="HOST:PORT,…",
-    help="Brokers to connect to first.",
-)
+@bootstrap_option
 @store_options
 @click.option("--jobs", metavar="JOB,…", help="Run only these jobs. Default: all.")
 @click.option("--once", is_flag=True, help="Process what is on the topics now, then exit.")
