@@ -209,6 +209,15 @@ def test_peer_that_half_closes_gets_the_rest_of_a_long_answer() -> None:
         assert client.is_closed_by_peer()
 
 
+def test_peer_that_half_closes_within_a_large_frame_gets_the_answers_before_it() -> None:
+    with RunningServer(echo) as running:
+        client = running.connect()
+        client.send(frame(b"one") + frame(b"two") + (2_000_000).to_bytes(4, "big") + bytes(1_000_000))
+        client.socket.shutdown(socket.SHUT_WR)
+        assert [client.receive(), client.receive()] == [b"one", b"two"]
+        assert client.is_closed_by_peer()
+
+
 def test_peer_that_is_gone_is_not_waited_for_without_end() -> None:
     parking = Parking()
     with RunningServer(parking, NetworkLimits(frame_deadline_ms=20, sweep_interval_ms=5)) as running:

@@ -204,8 +204,13 @@ class Connection:
         else:
             self.close(reason)
 
-    def _receive_into(self, target: memoryview, further: memoryview | None = None) -> int:
-        """The bytes received, first into `target`; 0 when there are none now or the connection has ended."""
+    def _receive_into(
+        self, target: memoryview, further: memoryview | None = None, *, ready: list[Part] | None = None
+    ) -> int:
+        """The bytes received, first into `target`; 0 when there are none now or the connection has ended.
+
+        `ready` are the answers of this turn so far: a peer that has only closed its half still gets them.
+        """
         try:
             if further is None:
                 count = self._socket.recv_into(target)
@@ -218,6 +223,9 @@ class Connection:
             return 0
         if not count:
             is_cut = self._input.unfinished_frame_bytes > 0
+            if ready:
+                self._outbox.send(ready)
+                ready.clear()
             self._on_peer_end("peer closed inside a frame" if is_cut else "peer closed")
             return 0
         self._environment.metrics.bytes_in += count
@@ -228,22 +236,17 @@ class Connection:
 
         When it is complete it is started, and the frames behind it.
         """
-        if ready:
-            self._outbox.send(ready)  # now: if the peer has gone, there is no other time
-            ready.clear()
-            if self.is_closed or self._pause & _ENDED:
-                return
         unfinished = self._input
         frame = unfinished.frame
         assert frame is not None
         filled = unfinished.frame_filled
         size = unfinished.frame_size
         if size - filled > _BODY_SIP_MAX_BYTES:
-            count = self._receive_into(frame[filled : filled + _BODY_SIP_MAX_BYTES])
+            count = self._receive_into(frame[filled : filled + _BODY_SIP_MAX_BYTES], ready=ready)
         else:
             environment = self._environment
             further = environment.tight_sip if environment.budget.is_tight else environment.sip
-            count = self._receive_into(frame[filled:size], further)
+            count = self._receive_into(frame[filled:size], further, ready=ready)
         if not count:
             return
         behind_bytes = filled + count - size
