@@ -1,6 +1,7 @@
 """Builds the C kernel (src/ottla/records/_kernel.c) into the package where a C compiler and Python's headers are.
 
-An install never fails for want of them: it goes on without the kernel, which only makes some things faster.
+An install never fails for want of them: it goes on without the kernel: slower, and the broker does not look inside
+batches unless it is told to (`ottla.produce.validate.records`).
 `OTTLA_KERNEL=off` leaves it out on purpose.
 """
 

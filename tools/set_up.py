@@ -233,7 +233,10 @@ def main() -> int:
         return code
     is_compiled = "from ottla.records.kernel import IS_COMPILED; raise SystemExit(not IS_COMPILED)"
     if subprocess.run([str(python), "-c", is_compiled], check=False).returncode != 0:
-        screen.say("Without the C kernel, for want of a C compiler or of Python.h: slower, else the same.")
+        screen.say(
+            "Without the C kernel, for want of a C compiler or of Python.h: "
+            "slower, and the broker does not check what is inside a batch."
+        )
     for each in (RUN_STAMP, FULL_STAMP) if wants_all else (RUN_STAMP,):
         each.write_bytes(os.fsencode(Path.cwd()))
     screen.say(f"Installed in {time.monotonic() - began_s:.0f} seconds.")

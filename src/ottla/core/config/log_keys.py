@@ -285,8 +285,8 @@ LOG_KEYS = (
         "Whether the broker looks at each record that is produced (lengths, counts, offsets, timestamps), as Kafka "
         "does, and not only at the batch's header and checksum. kernel: where the C kernel was built, which makes it "
         "quick. always: also without it, for some microseconds a record. never, and kernel without it: a client that "
-        "lies about the inside of a batch can stop every reader of that partition. Compacted topics and those with a "
-        "compression.type of their own are always looked at.",
+        "lies about the inside of a batch can stop every reader of that partition. Batches for compacted topics, those "
+        "that are re-compressed, and those whose largest timestamp can't be right are always looked at.",
         LOW,
         valid_values=("kernel", "always", "never"),
     ),
