@@ -179,3 +179,11 @@ def test_config_that_changes_meanwhile_holds_for_logs_that_are_made_after(rig: R
         planned.pop()()
     assert {log.config.segment_bytes for log in rig.log_manager.logs()} == {4096}
     assert rig.cache.topics["orders"].configs == {"segment.bytes": "4096"}
+
+
+def test_a_foreign_folder_takes_only_its_own_partition_away(rig: Rig) -> None:
+    rig.disk.make_dirs("/data/orders-1")
+    rig.disk.write_atomically("/data/orders-1/notes.txt", b"mine")
+    rig.create_topic("orders", 4)
+    codes = [rig.produce(batch(b"a"), "orders", partition)[0] for partition in range(4)]
+    assert codes == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE, ErrorCode.NONE]

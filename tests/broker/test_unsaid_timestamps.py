@@ -63,6 +63,14 @@ def test_compressed_batch_is_opened_on_a_thread(rig: Rig) -> None:
     assert rig.partition().log.log_end_offset == 2
 
 
+def test_compressed_batch_is_opened_on_a_thread_also_where_no_other_is_and_its_head_is_known(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, {"ottla.produce.validate.records": "never"})
+    rig.create_topic()
+    assert produce(rig, build_batch([(NOW_MS, b"k", b"v", ())])) == (0, 0)
+    assert isinstance(rig.send_produce(("orders", 0, unsaid(NOW_MS, codec=GZIP))), Deferred)
+    rig.close()
+
+
 @pytest.mark.parametrize("codec", [NONE, GZIP])
 def test_old_records_go_by_their_own_time(rig: Rig, codec: int) -> None:
     rig.create_topic(retention_ms="1000")

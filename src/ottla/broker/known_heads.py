@@ -29,7 +29,17 @@ _unpack_length = Struct(">i").unpack_from
 class KnownHead:
     """What a head came to, as long as the partition's state and settings are the same objects."""
 
-    __slots__ = ("acks", "config", "detour_mask", "inline_max_bytes", "pack", "partition", "state", "timeout_ms")
+    __slots__ = (
+        "acks",
+        "checks_maximum",
+        "config",
+        "detour_mask",
+        "inline_max_bytes",
+        "pack",
+        "partition",
+        "state",
+        "timeout_ms",
+    )
 
     def __init__(
         self, partition: Partition, *, acks: int, timeout_ms: int, pack: Callable[[int, int, int, int], bytes]
@@ -41,6 +51,7 @@ class KnownHead:
         walks_records = self.config.walks_records
         self.detour_mask = TRANSACTIONAL_MASK | (CODEC_MASK if walks_records else 0)
         self.inline_max_bytes = WALKED_INLINE_MAX_BYTES if walks_records else sys.maxsize
+        self.checks_maximum = not walks_records  # where that is wrong the records are walked all the same
         self.acks = acks
         self.timeout_ms = timeout_ms
         self.pack = pack

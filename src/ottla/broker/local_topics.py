@@ -198,11 +198,12 @@ class LocalTopics:
                 stray = self._log_manager.set_aside(topic_partition)
                 _LOG.warning("%s: belongs to an older topic of this name, set aside as %s", topic_partition, stray)
                 missing.append(topic_partition)
-        if missing:
+        config = self._log_config_of(image)
+        for topic_partition in missing:
             try:
-                self._log_manager.create_logs(missing, image.topic_id, self._log_config_of(image), self._clock())
+                self._log_manager.create_log(topic_partition, image.topic_id, config, self._clock())
             except StorageError as error:
-                # The directory is offline by now: the partitions are served with error 56.
+                # Something is in its way, or no directory is online: this one is served with error 56.
                 _LOG.error("topic %s: %s", image.name, error)
 
 

@@ -87,5 +87,7 @@ def _walk(
     walked = walk_within(_WALKED_MAX_BYTES)
     if not isinstance(walked, ProduceFault) or not header.compression or walked.record_indexes:
         return walked
+    if walked.error_code is not ErrorCode.INVALID_RECORD:
+        return walked  # it was read to its end
     with _alone:
         return walk_within(DECOMPRESSED_BYTES_MAX)

@@ -226,6 +226,8 @@ def stopping(ask_to_stop: Callable[[], None]) -> Iterator[set[int]]:
     asked: set[int] = set()
 
     def ask(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP and number in asked:
+            return  # a shell passes on what the kernel sends as well: it is one closed terminal
         if asked:
             raise KeyboardInterrupt
         asked.add(number)

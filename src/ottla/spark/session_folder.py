@@ -41,7 +41,9 @@ def usual_parents() -> list[Path]:
     temporary = [os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")]
     named = [Path(each) for each in (*temporary, "/tmp", "/var/tmp") if each]
     cache = os.environ.get("XDG_CACHE_HOME")
-    return [*named, Path(sys.prefix), Path(cache) if cache else Path.home() / ".cache"]
+    home = os.path.expanduser("~")  # stays "~" for a user without a home
+    caches = [Path(cache)] if cache else [Path(home) / ".cache"] if home != "~" else []
+    return [*named, Path(sys.prefix), *caches]
 
 
 def best_parent(folders: Iterable[Path]) -> Path:

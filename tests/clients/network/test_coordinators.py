@@ -1,6 +1,6 @@
 """Finding coordinators: one question for all who wait, repeated while it may pass, and asked again when one moves."""
 
-from ottla.clients.errors import BrokerError, ClientError, ConnectionFailed
+from ottla.clients.errors import BrokerError, ClientClosed, ClientError, ConnectionFailed
 from ottla.clients.network.coordinators import GROUP, TRANSACTION, Coordinators
 from ottla.clients.network.metadata import Metadata
 from ottla.core.errors import ErrorCode
@@ -90,3 +90,12 @@ def test_one_that_was_forgotten_is_looked_up_again() -> None:
     assert rig.coordinators.known(GROUP, "g") is None
     rig.find()
     assert rig.asked == 2
+
+
+def test_nothing_is_asked_any_more_when_the_client_is_closed() -> None:
+    rig = Rig()
+    rig.network.serve(ApiKey.FIND_COORDINATOR, lambda sent: ClientClosed("the client is closed"))
+    rig.find()
+    rig.network.advance(10_000)
+    assert rig.asked == 1
+    assert isinstance(rig.found[0], ClientClosed)

@@ -24,6 +24,7 @@ from ottla.protocol.produce_codec import (
     encode_produce_response,
 )
 from ottla.records.validate import ProduceFault, check_produced
+from ottla.records.walk import has_wrong_maximum
 from ottla.replication.delayed_produce import ProduceWait
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
@@ -94,6 +95,7 @@ class ProduceHandler:
             or len(records) <= _ATTRIBUTES_POSITION
             or records[_ATTRIBUTES_POSITION] & known.detour_mask
             or len(records) > known.inline_max_bytes
+            or (known.checks_maximum and has_wrong_maximum(records))
         ):
             return None
         partition = known.partition

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from ottla.clients.error_rules import RETRIABLE
-from ottla.clients.errors import BrokerError, ClientError, UnsupportedByBroker
+from ottla.clients.errors import BrokerError, ClientClosed, ClientError, UnsupportedByBroker
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import ANY_BROKER, Network
 from ottla.core.errors import ErrorCode
@@ -72,7 +72,7 @@ class Coordinators:
                     return
                 what = f"looking for the coordinator of {_NAMES[kind]} {key}"
                 answer = BrokerError(answer.error_code, what, answer.error_message)
-            if isinstance(answer, UnsupportedByBroker) or (
+            if isinstance(answer, ClientClosed | UnsupportedByBroker) or (
                 isinstance(answer, BrokerError) and answer.error_code not in RETRIABLE
             ):
                 self._finish(kind, key, answer)

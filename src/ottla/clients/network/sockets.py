@@ -147,7 +147,7 @@ class SocketChannel:
     def _connect_to_next(self, reason: str) -> None:
         settings = self._loop.settings
         while self._addresses and not self._is_closed:
-            family, kind, protocol, _, topic_partition = self._addresses.popleft()
+            family, kind, protocol, _, address = self._addresses.popleft()
             sock = socket.socket(family, kind, protocol)
             try:
                 sock.setblocking(False)
@@ -156,7 +156,7 @@ class SocketChannel:
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
                 if settings.receive_buffer_bytes >= 0:
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
-                sock.connect(topic_partition)
+                sock.connect(address)
             except _IN_PROGRESS:
                 pass
             except OSError as error:

@@ -36,7 +36,8 @@ class RunSignals:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._is_cleaning_up:
-            self._hurry()
+            if number != signal.SIGHUP:  # comes twice when a terminal is closed
+                self._hurry()
         elif number != signal.SIGINT:
             raise SystemExit(128 + number)
         elif self.is_interrupted:
