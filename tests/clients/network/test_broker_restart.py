@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.clients.errors import ConnectionFailed
+from ottla.clients.errors import ClientClosed, ConnectionFailed
 from ottla.clients.network.metadata import Metadata
 from ottla.core.types import TopicPartition
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -45,4 +45,4 @@ def test_requests_fail_while_a_broker_is_gone_and_go_on_when_it_is_back(
     each.call(metadata.request_update)
     assert each.ask(lambda done: metadata.on_change.append(lambda: done(metadata.version))) > version
     assert metadata.leader_of(TopicPartition("orders", 0)) == leader_id
-    each.call(metadata.close)
+    each.call(lambda: metadata.close(ClientClosed("the client is closed")))

@@ -383,4 +383,4 @@ def test_brokers_of_the_metadata_are_connected_to(carrier: MakeCarrier) -> None:
             message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
             answer = each.ask(lambda done: each.network.request(5, message, done))
             assert isinstance(answer, HeartbeatResponse)
-            each.call(metadata.close)
+            each.call(lambda: metadata.close(ClientClosed("the client is closed")))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.clients.errors import BrokerError, ClientError, TimedOut
+from ottla.clients.errors import BrokerError, ClientClosed, ClientError, TimedOut
 from ottla.clients.network.metadata import Metadata
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
@@ -210,7 +210,17 @@ def test_listeners_hear_of_every_answer(network: FakeNetwork, metadata: Metadata
 def test_a_closed_one_asks_nothing_more(network: FakeNetwork, metadata: Metadata) -> None:
     metadata.add_topic("orders")
     network.run()
-    metadata.close()
+    metadata.close(ClientClosed("the client is closed"))
     metadata.request_update()
     network.advance(1_000_000)
     assert len(network.sent) == 1
+
+
+def test_who_waits_for_a_topic_is_told_that_the_client_is_closed(network: FakeNetwork, metadata: Metadata) -> None:
+    outcomes: list[object] = []
+    network.serve(ApiKey.METADATA, lambda sent: None)
+    metadata.wait_for_topic("unknown", 60_000, outcomes.append)
+    network.run()
+    closed = ClientClosed("closed")
+    metadata.close(closed)
+    assert outcomes == [closed]

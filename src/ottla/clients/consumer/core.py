@@ -25,7 +25,7 @@ from ottla.clients.consumer.strategies import parse_strategies
 from ottla.clients.consumer.subscription import Kind, Subscription
 from ottla.clients.consumer.validation import Validation
 from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
-from ottla.clients.errors import ClientError
+from ottla.clients.errors import ClientClosed, ClientError
 from ottla.clients.network.coordinators import Coordinators
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
@@ -247,7 +247,7 @@ class ConsumerCore:
 
     def close(self) -> None:
         self._fetcher.close()
-        self.metadata.close()
+        self.metadata.close(ClientClosed("the consumer is closed"))
 
     # Inside.
 

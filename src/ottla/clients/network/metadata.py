@@ -181,12 +181,14 @@ class Metadata:
         self._tell()
         return True
 
-    def close(self) -> None:
-        """Ask nothing more; who waits is left to the network's end."""
+    def close(self, reason: ClientError) -> None:
+        """Ask nothing more; who waits for a topic gets the reason."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        for waiter in list(self._waiters):
+            self._done(waiter, reason)
 
     # Asking.
 

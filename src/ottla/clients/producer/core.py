@@ -127,7 +127,7 @@ class ProducerCore:
             self.transactions.close(error)
         self.accumulator.refuse(error)
         self.sender.fail_all(error)
-        self.metadata.close()
+        self.metadata.close(error)
 
     def broken(self, error: ClientError) -> None:
         """The client loop ended by a bug: nobody may wait for ever."""
