@@ -133,7 +133,7 @@ def test_requests_that_close_their_connection_are_counted(metered: Metered) -> N
 
 def test_a_failure_of_a_deferred_answer_reaches_the_connection(metered: Metered) -> None:
     metered.rig.create_topic(compression_type="gzip")
-    records = bytearray(batch(b"x" * 20_000))
+    records = bytearray(batch(b"x" * 40_000))
     records[-1] ^= 0xFF  # found on the thread; with acks=0 closing is the only way to tell
     deferred = metered.rig.send_produce(("orders", 0, records), acks=0)
     assert isinstance(deferred, Deferred)

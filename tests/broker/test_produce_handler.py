@@ -20,8 +20,8 @@ ALL_VERSIONS = range(3, 12)
 
 
 def threads_batch(key: bytes | None = b"k") -> bytes:
-    """Compressed, so that it is not walked on the loop."""
-    return bytes(batch(*(b"x" * 1000 for _ in range(20)), key=key, codec=ZSTD))
+    """It is small only as long as it is compressed, so that it is not walked on the loop."""
+    return bytes(batch(*(b"x" * 10_000 for _ in range(20)), key=key, codec=ZSTD))
 
 
 def log_values(rig: Rig, topic: str = "orders", index: int = 0) -> list[bytes | None]:
@@ -397,10 +397,11 @@ def test_compacted_topic_refuses_records_without_a_key_and_names_them(
     assert decode_produced(answer, version).topics[0][1][0].error_code == 0
 
 
-def test_small_plain_batch_for_a_compacted_topic_takes_no_detour(rig: Rig) -> None:
+def test_small_batch_for_a_compacted_topic_takes_no_detour(rig: Rig) -> None:
     rig.create_topic(cleanup_policy="compact")
     assert rig.produce(batch(b"v")) == (0, 0)
-    answer = rig.send_produce(("orders", 0, batch(b"v", codec=GZIP)))
+    assert rig.produce(batch(b"v", codec=GZIP)) == (0, 1)
+    answer = rig.send_produce(("orders", 0, threads_batch()))
     assert isinstance(answer, Deferred)
     assert len(rig.background.waiting) == 1
     rig.background.run_all()
@@ -426,18 +427,40 @@ def test_config_change_is_seen_by_the_next_request(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("mode", "is_walked"), [("always", True), ("never", False), ("kernel", IS_COMPILED)])
-def test_compressed_batch_is_walked_on_a_thread_and_a_plain_one_at_once(
+def test_batch_that_grows_is_walked_on_a_thread_and_small_ones_at_once(
     make_rig: MakeRig, mode: str, is_walked: bool
 ) -> None:
     rig = make_rig({"ottla.produce.validate.records": mode})
     rig.create_topic()
     for number in range(3):
-        assert rig.produce(batch(b"plain")) == (0, 2 * number)
-        answer = rig.send_produce(("orders", 0, batch(b"compressed", codec=ZSTD)))
+        assert rig.produce(batch(b"plain")) == (0, 22 * number)
+        assert rig.produce(batch(b"compressed", codec=ZSTD)) == (0, 22 * number + 1)
+        answer = rig.send_produce(("orders", 0, threads_batch()))
         assert len(rig.background.waiting) == is_walked
         assert isinstance(answer, Deferred) == is_walked
         rig.background.run_all()
-        assert decode_produced(answer).topics[0][1][0].base_offset == 2 * number + 1
+        assert decode_produced(answer).topics[0][1][0].base_offset == 22 * number + 2
+
+
+def test_request_with_many_compressed_batches_is_prepared_on_a_thread_as_a_whole(make_rig: MakeRig) -> None:
+    rig = make_rig({"ottla.produce.validate.records": "always"})
+    rig.create_topic("orders", 20)
+    for partitions in (8, 9, 20):
+        answer = rig.send_produce(*(("orders", index, batch(b"v", codec=ZSTD)) for index in range(partitions)))
+        assert isinstance(answer, Deferred) == (partitions > 8)
+        rig.background.run_all()
+        produced = decode_produced(answer).topics[0][1]
+        assert [one.error_code for one in produced] == [0] * partitions
+
+
+def test_one_batch_for_a_thread_takes_the_others_of_its_request_along(make_rig: MakeRig) -> None:
+    rig = make_rig({"ottla.produce.validate.records": "always"})
+    rig.create_topic("orders", 2)
+    answer = rig.send_produce(("orders", 0, batch(b"v", codec=ZSTD)), ("orders", 1, threads_batch()))
+    assert isinstance(answer, Deferred)
+    assert rig.partition("orders", 0).log.log_end_offset == 0
+    rig.background.run_all()
+    assert [rig.partition("orders", index).log.log_end_offset for index in (0, 1)] == [1, 20]
 
 
 def test_batch_that_grows_beyond_what_all_may_have_is_walked_alone(make_rig: MakeRig) -> None:

@@ -22,8 +22,8 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     rig.close()
 
 
-def unsaid(*timestamps: int, codec: int = NONE, **producer: int) -> bytearray:
-    batch = build_batch([(timestamp_ms, b"k", b"v", ()) for timestamp_ms in timestamps], codec=codec, **producer)
+def unsaid(*timestamps: int, codec: int = NONE, value: bytes = b"v", **producer: int) -> bytearray:
+    batch = build_batch([(timestamp_ms, b"k", value, ()) for timestamp_ms in timestamps], codec=codec, **producer)
     batch[35:43] = b"\xff" * 8
     write_crc(batch, 0, len(batch))
     return batch
@@ -53,10 +53,10 @@ def test_record_is_found_by_its_time(rig: Rig, codec: int) -> None:
     assert (largest.timestamp_ms, largest.offset) == (NOW_MS + 25, 5)
 
 
-def test_compressed_batch_is_opened_on_a_thread(rig: Rig) -> None:
+def test_compressed_batch_that_grows_is_opened_on_a_thread(rig: Rig) -> None:
     rig.create_topic()
     for _ in range(2):
-        answer = rig.send_produce(("orders", 0, unsaid(NOW_MS, codec=GZIP)))
+        answer = rig.send_produce(("orders", 0, unsaid(NOW_MS, codec=GZIP, value=bytes(200_000))))
         assert isinstance(answer, Deferred)
         rig.background.run_all()
         assert decode_produced(answer).topics[0][1][0].error_code == 0

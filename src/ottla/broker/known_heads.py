@@ -8,12 +8,11 @@ import sys
 from collections.abc import Callable
 from struct import Struct
 
-from ottla.broker.produce_preparation import CODEC_MASK, WALKED_INLINE_MAX_BYTES
+from ottla.broker.produce_preparation import COMPRESSED_INLINE_MAX_BYTES, WALKED_INLINE_MAX_BYTES
 from ottla.core.cluster import PartitionState
 from ottla.core.errors import ProtocolViolation
 from ottla.protocol.primitives import read_unsigned_varint
 from ottla.protocol.produce_codec import FLEXIBLE_SINCE, single_partition_packer
-from ottla.records.header import TRANSACTIONAL_MASK
 from ottla.replication.partition import Partition
 from ottla.storage.log_config import LogConfig
 
@@ -32,11 +31,11 @@ class KnownHead:
     __slots__ = (
         "acks",
         "checks_maximum",
+        "compressed_max_bytes",
         "config",
-        "detour_mask",
-        "inline_max_bytes",
         "pack",
         "partition",
+        "plain_max_bytes",
         "state",
         "timeout_ms",
     )
@@ -47,10 +46,10 @@ class KnownHead:
         self.partition = partition
         self.state: PartitionState = partition.state
         self.config: LogConfig = partition.log.config
-        # Batches with these attributes, or of more bytes, are looked at on a thread or not taken at all.
+        # Batches of more bytes are walked on a thread.
         walks_records = self.config.walks_records
-        self.detour_mask = TRANSACTIONAL_MASK | (CODEC_MASK if walks_records else 0)
-        self.inline_max_bytes = WALKED_INLINE_MAX_BYTES if walks_records else sys.maxsize
+        self.plain_max_bytes = WALKED_INLINE_MAX_BYTES if walks_records else sys.maxsize
+        self.compressed_max_bytes = COMPRESSED_INLINE_MAX_BYTES if walks_records else sys.maxsize
         self.checks_maximum = not walks_records  # where that is wrong the records are walked all the same
         self.acks = acks
         self.timeout_ms = timeout_ms

@@ -1,9 +1,11 @@
-"""What a produced batch needs before it can be appended and what takes too long for the event loop.
+"""What a produced batch needs before it can be appended, and what of it takes too long for the event loop.
 
 That is a walk through the records of compressed and of large batches, and the re-compression for topics with a
-`compression.type` of their own. It runs on a thread.
+`compression.type` of their own. It runs on a thread, but for compressed batches that stay small: there the way to the
+thread and back would cost ten times the work.
 """
 
+from collections.abc import Sequence
 from threading import Lock
 
 from ottla.core.errors import ErrorCode
@@ -14,7 +16,7 @@ from ottla.records.header import BatchHeader
 from ottla.records.kernel import IS_COMPILED
 from ottla.records.recompress import recompress
 from ottla.records.validate import ProduceFault, check_produced
-from ottla.records.walk import check_records, has_wrong_maximum
+from ottla.records.walk import DECOMPRESSED_INLINE_MAX_BYTES, check_records, has_wrong_maximum
 from ottla.storage.log_config import LogConfig
 
 _ATTRIBUTES_POSITION = 22  # the low byte, which has the codec
@@ -23,6 +25,11 @@ CODEC_MASK = 0x07
 # Plain batches up to this size are walked where they are, by the log. Without the kernel a walk of 16 KB takes longer
 # than one of 1 MB with it, which is under a millisecond for the smallest records.
 WALKED_INLINE_MAX_BYTES = 1024 * 1024 if IS_COMPILED else 16 * 1024
+
+# A request with few and small compressed batches is prepared at once, as long as each stays small decompressed, too:
+# what a few KB grow to is the sender's choice.
+COMPRESSED_INLINE_MAX_BYTES = 32 * 1024
+_COMPRESSED_INLINE_MAX_BATCHES = 8
 
 # What a compressed batch may grow to while others do too; one that grows further has its turn alone.
 _WALKED_MAX_BYTES = 32 * 1024 * 1024
@@ -67,6 +74,40 @@ def prepare(
         return memoryview(recompress(records, codec=codec, level=config.level_of(codec)))
     except CorruptBatch as error:
         return ProduceFault(ErrorCode.INVALID_RECORD, str(error))
+
+
+def prepare_at_once(
+    batches: Sequence[tuple[memoryview | None, LogConfig | None]], *, produce_version: int, now_ms: TimestampMs
+) -> list[memoryview | ProduceFault | None] | None:
+    """What `prepare` makes of all batches of a request; None where that, or a lie, is for a thread to find out."""
+    sizes = [len(records) for records, _ in batches if records is not None]
+    if sum(sizes) > COMPRESSED_INLINE_MAX_BYTES or len(sizes) > _COMPRESSED_INLINE_MAX_BATCHES:
+        return None
+    prepared: list[memoryview | ProduceFault | None] = []
+    for records, config in batches:
+        if records is None or config is None:
+            prepared.append(records)
+            continue
+        limits = config.produce_limits
+        header = check_produced(records, limits, produce_version=produce_version, now_ms=now_ms)
+        if isinstance(header, ProduceFault):
+            prepared.append(header)
+            continue
+        codec = codec_of_topic(config.compression_type)
+        if codec is not None and codec != header.compression:
+            return None
+        walked = check_records(
+            records,
+            header,
+            limits,
+            requires_keys=config.compact,
+            now_ms=now_ms,
+            max_bytes=DECOMPRESSED_INLINE_MAX_BYTES,
+        )
+        if isinstance(walked, ProduceFault):
+            return None
+        prepared.append(records)
+    return prepared
 
 
 def _walk(

@@ -20,9 +20,20 @@ from ottla.records.varint import decode_varint
 # Smallest and largest timestamp, and the indexes of the records without a key where they were asked for.
 Walked: TypeAlias = tuple[TimestampMs, TimestampMs, list[int] | None]
 
+# For whoever walks on the event loop: some hundred microseconds at the most.
+DECOMPRESSED_INLINE_MAX_BYTES = 128 * 1024
+
 # Each thread that walks compressed batches keeps this much to decompress into; a larger one gets memory of its own.
 _KEPT_BYTES = 1024 * 1024
-_kept = local()
+
+
+class _Kept(local):
+    """What a thread decompresses into."""
+
+    space = bytearray()
+
+
+_kept = _Kept()
 
 _INT32_MAX = 2**31 - 1
 _INT32_MIN = -(2**31)
@@ -76,10 +87,11 @@ def check_records(
 
 def _plain(batch: memoryview, header: BatchHeader, max_bytes: int) -> Buffer:
     """The encoded records, decompressed; valid until this thread's next call."""
-    if max_bytes >= _KEPT_BYTES:
-        space = getattr(_kept, "space", None)
-        if space is None:
-            space = _kept.space = bytearray(_KEPT_BYTES)
+    space = _kept.space
+    kept_bytes = _KEPT_BYTES if max_bytes >= _KEPT_BYTES else min(max_bytes, DECOMPRESSED_INLINE_MAX_BYTES)
+    if len(space) < kept_bytes:
+        space = _kept.space = bytearray(kept_bytes)
+    if len(space) <= max_bytes:
         size = decompress_into(header.compression, batch[HEADER_BYTES:], space)
         if size is not None:
             return memoryview(space)[:size]

@@ -17,7 +17,7 @@ from ottla.records.header import (
     set_append_time,
 )
 from ottla.records.validate import ProduceFault, check_produced
-from ottla.records.walk import check_records
+from ottla.records.walk import DECOMPRESSED_INLINE_MAX_BYTES, check_records
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_flush import FlushJob
@@ -140,7 +140,7 @@ class AppendLog:
 
         `is_from_client=False` is for batches that the broker itself built. The records are walked through where the
         log's config says so, on a compacted topic, and where the header can't be right about their times, unless the
-        caller did that already, on a thread.
+        caller did that already; here a compressed batch must stay small, or it is refused.
         """
         config = self.config
         if is_from_client:
@@ -159,7 +159,14 @@ class AppendLog:
             )
         must_walk = config.walks_records or config.compact or header.max_timestamp_ms < header.base_timestamp_ms
         if must_walk and is_from_client and not is_checked_deeply:
-            walked = check_records(records, header, self._limits, requires_keys=config.compact, now_ms=now_ms)
+            walked = check_records(
+                records,
+                header,
+                self._limits,
+                requires_keys=config.compact,
+                now_ms=now_ms,
+                max_bytes=DECOMPRESSED_INLINE_MAX_BYTES,
+            )
             if type(walked) is ProduceFault:
                 return self._refused(walked)
             assert type(walked) is BatchHeader

@@ -9,7 +9,7 @@ from struct import error as struct_error
 from typing import NamedTuple, NoReturn
 
 from ottla.broker.known_heads import HEAD_POSITION, KnownHead, KnownHeads, records_after
-from ottla.broker.produce_preparation import needs_preparation, prepare
+from ottla.broker.produce_preparation import needs_preparation, prepare, prepare_at_once
 from ottla.controller.topic_names import INTERNAL_TOPICS
 from ottla.core.clock import Background, Clock
 from ottla.core.errors import ErrorCode, ProtocolViolation, StorageError
@@ -36,6 +36,7 @@ LAST_SERVED_VERSION = 11
 _ALL = -1
 _ATTRIBUTES_POSITION = 22  # the low byte, which has the transactional bit
 _TRANSACTIONAL_BIT = 0x10
+_SPECIAL_BITS = _TRANSACTIONAL_BIT | 0x07  # or compressed
 _AS_SENT = "producer"
 
 # Records as they came, or what the preparation made of them.
@@ -74,13 +75,15 @@ class ProduceHandler:
         self, frame: memoryview, version: int, correlation_id: int, peer: Peer
     ) -> Answer | Deferred | None:
         head_end = peer.produce_head_end
+        is_refused = False
         if 0 < head_end < len(frame):
             known = self._heads.find(version, bytes(frame[HEAD_POSITION:head_end]))
             if known is not None:
                 answer = self._append_known(known, frame, version, correlation_id, head_end)
                 if answer is not None:
                     return answer
-        return self._handle_unknown(frame, version, correlation_id, peer)
+                is_refused = True
+        return self._handle_unknown(frame, version, correlation_id, peer, is_refused=is_refused)
 
     def _append_known(
         self, known: KnownHead, frame: memoryview, version: int, correlation_id: int, head_end: int
@@ -90,13 +93,15 @@ class ProduceHandler:
             records = records_after(version, frame, head_end)
         except (struct_error, IndexError):
             return None
-        if (
-            records is None
-            or len(records) <= _ATTRIBUTES_POSITION
-            or records[_ATTRIBUTES_POSITION] & known.detour_mask
-            or len(records) > known.inline_max_bytes
-            or (known.checks_maximum and has_wrong_maximum(records))
-        ):
+        if records is None or len(records) <= _ATTRIBUTES_POSITION:
+            return None
+        attributes = records[_ATTRIBUTES_POSITION]
+        if attributes & _SPECIAL_BITS:
+            if attributes & _TRANSACTIONAL_BIT or len(records) > known.compressed_max_bytes:
+                return None
+        elif len(records) > known.plain_max_bytes:
+            return None
+        if known.checks_maximum and has_wrong_maximum(records):
             return None
         partition = known.partition
         try:
@@ -117,8 +122,9 @@ class ProduceHandler:
         return self._await_promise([(topic, produced)], [(wait, produced, 0)], asked, is_tried=True)
 
     def _handle_unknown(
-        self, frame: memoryview, version: int, correlation_id: int, peer: Peer
+        self, frame: memoryview, version: int, correlation_id: int, peer: Peer, *, is_refused: bool
     ) -> Answer | Deferred | None:
+        """The long way; `is_refused`: the short way did not take the request, so what is compressed is not small."""
         header = parse_request_header(frame)
         _, acks, timeout_ms, topics = decode_produce_request(frame, header.body_position, version)
         asked = _Asked(version, correlation_id, acks, timeout_ms)
@@ -126,10 +132,13 @@ class ProduceHandler:
             return self._refuse_all(topics, asked, ErrorCode.INVALID_REQUIRED_ACKS)
         if version < FIRST_SERVED_VERSION:
             return self._refuse_all(topics, asked, ErrorCode.UNSUPPORTED_VERSION)
-        if self._needs_preparation(topics):
-            return self._prepare_then_append(topics, asked)
         peer.produce_head_end = self._learn(frame, topics, asked)
-        return self._append(topics, asked, is_prepared=False)
+        if not self._needs_preparation(topics):
+            return self._append(topics, asked, is_prepared=False)
+        prepared = None if is_refused else self._prepare_at_once(topics, asked)
+        if prepared is not None:
+            return self._append(prepared, asked, is_prepared=True)
+        return self._prepare_then_append(topics, asked)
 
     def _learn(self, frame: memoryview, topics: _Sent, asked: _Asked) -> int:
         """Remember the head of a request that took the long way for nothing; 0 if it is not one of those."""
@@ -275,6 +284,19 @@ class ProduceHandler:
                 if partition is not None and records is not None and needs_preparation(records, partition.log.config):
                     return True
         return False
+
+    def _prepare_at_once(self, topics: _Sent, asked: _Asked) -> _Topics | None:
+        partitions_by_key = self._replicas.partitions
+        batches: list[tuple[memoryview | None, LogConfig | None]] = []
+        for topic, entries in topics:
+            for index, records in entries:
+                partition = partitions_by_key.get((topic, index))  # type: ignore[arg-type]
+                batches.append((records, None if partition is None else partition.log.config))
+        prepared = prepare_at_once(batches, produce_version=asked.version, now_ms=self._clock())
+        if prepared is None:
+            return None
+        in_order = iter(prepared)
+        return [(topic, [(index, next(in_order)) for index, _ in entries]) for topic, entries in topics]
 
     def _prepare_then_append(self, topics: _Sent, asked: _Asked) -> Deferred:
         """Prepare on a thread. The request holds its connection, so that a later one can't overtake it."""
