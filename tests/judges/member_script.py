@@ -128,7 +128,7 @@ def run_kafka_python(address: str, group_id: str, topic: str, options: dict[str,
 async def run_aiokafka(address: str, group_id: str, topic: str, options: dict[str, Any]) -> None:
     from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-    from aiokafka.errors import KafkaError
+    from aiokafka.errors import KafkaConnectionError, KafkaError
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         def on_partitions_assigned(self, assigned: Any) -> None:
@@ -151,7 +151,12 @@ async def run_aiokafka(address: str, group_id: str, topic: str, options: dict[st
         retry_backoff_ms=50,
     )
     consumer.subscribe([topic], listener=Listener())
-    await consumer.start()
+    while True:
+        try:
+            await consumer.start()
+            break
+        except KafkaConnectionError:
+            await asyncio.sleep(POLL_S)  # this client gives up at once where no broker answers; an app tries again
     report("started")
     while not STOPPED:
         polled = await consumer.getmany(timeout_ms=int(POLL_S * 1000))
