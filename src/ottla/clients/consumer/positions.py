@@ -118,9 +118,8 @@ class Positions:
                 elif outcome.offset == NO_OFFSET:
                     state.reset = LATEST  # nothing is as late as that: from the end on
                 else:
-                    state.seek(
-                        outcome.offset
-                    )  # without an epoch: its leader has just named it, nothing is to be checked
+                    # Without an epoch: its leader has just named it, nothing is to be checked.
+                    state.seek(outcome.offset)
             self.tend()
             self._on_found()
 

@@ -29,9 +29,8 @@ OnCommit = Callable[[dict[TopicPartition, OffsetAndMetadata], ClientError | None
 
 logger: Final = logging.getLogger("ottla.clients")
 _LEAVE_TIMEOUT_MS: Final = 5_000
-_LOOP_SLACK_MS: Final = (
-    1_000  # the client loop keeps the time of an operation itself; this is for a client loop that is stuck
-)
+# The client loop keeps the time of an operation itself; this is for one that is stuck.
+_LOOP_SLACK_MS: Final = 1_000
 
 
 class Waiting(Protocol):
