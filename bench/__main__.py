@@ -1,4 +1,4 @@
-"""`python -m bench`: the cases beside Apache Kafka, in one run. `--help` lists the options."""
+"""`python -m bench`: the cases beside Apache Kafka or an earlier Ottla, in one run. `--help` lists the options."""
 
 import argparse
 import contextlib
@@ -17,16 +17,16 @@ from bench.client_cases import client_cases
 from bench.compiling import CompilerMissingError, compiled
 from bench.detection_cases import detection_cases
 from bench.group_cases import group_cases, own_group_cases, warm_up_groups
-from bench.model import OURS, THEIRS, Case, Metric, Row
+from bench.model import EARLIER, OURS, THEIRS, Case, Metric, Row
 from bench.own_cases import own_cases
-from bench.peers import Peer
+from bench.peers import Peer, use_earlier
 from bench.pipeline_cases import pipeline_cases
 from bench.pipeline_memory import memory_cases
 from bench.process_cases import CleanStart, Start, Sustained
 from bench.races import run_race
 from bench.raw_cases import raw_cases, warm_up
 from bench.rival_cases import rival_cases
-from bench.runner import run_case
+from bench.runner import rival_among, run_case
 from bench.signals import ended_by_signals
 from bench.spark_cases import spark_cases
 from interop.kafka_jars import PeerMissingError, jars_dir, java_command
@@ -38,6 +38,12 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description="Speed of Ottla beside Apache Kafka, in one run.")
     parser.add_argument("--only", default="", help="cases to run, separated by commas; a prefix is enough")
     parser.add_argument("--peers", default=f"{OURS},{THEIRS}", help="which brokers (default: both)")
+    parser.add_argument(
+        "--before",
+        type=Path,
+        metavar="FOLDER",
+        help="beside another checkout of Ottla instead of Kafka: what has a change done to the speed of the broker",
+    )
     parser.add_argument("--rounds", type=int, default=3, help="rounds for each case (default: 3)")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long a raw round measures (default: 4)")
     parser.add_argument("--minutes", type=float, default=0.0, help="also watch memory under so many minutes of load")
@@ -56,6 +62,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         "--work-dir", type=Path, help="where the brokers keep their data (default: the temporary folder)"
     )
     options = parser.parse_args(arguments)
+    if options.before and options.markdown:
+        parser.error("--markdown writes the page beside Kafka, so not with --before")
     if options.quick:
         options.rounds, options.seconds, options.live_minutes = 1, 1.0, 0.5
     return options
@@ -84,7 +92,8 @@ def memory_row(peers: Sequence[Peer]) -> Row:
     """Resident memory of the peers that did all the work."""
     metric = Metric("RSS after everything", "MB", higher_is_better=False, goal=0.1)
     rounds = {peer.name: [peer.broker.resident_bytes() / 1e6] for peer in peers}
-    return Row("memory-after", "memory", metric, rounds, {})
+    rival = rival_among(peers)
+    return Row("memory-after", "memory", metric.held_against(rival), rounds, {}, rival=rival)
 
 
 def with_earlier(rows: list[Row], paths: Sequence[Path]) -> tuple[list[Row], list[str]]:
@@ -113,7 +122,14 @@ def loader_is_missing(notes: list[str]) -> bool:
 def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[list[Row], list[str]]:
     notes: list[str] = []
     rows: list[Row] = []
-    names = available_peers([name.strip() for name in options.peers.split(",")], notes)
+    if options.before:
+        try:
+            use_earlier(options.before)
+        except FileNotFoundError as error:
+            sys.exit(f"bench: {error}")
+        names = [OURS, EARLIER]
+    else:
+        names = available_peers([name.strip() for name in options.peers.split(",")], notes)
     no_loader = loader_is_missing(notes)
     scale = 0.1 if options.quick else 1.0
     process: list[Case] = [Start(work_dir)]
@@ -125,16 +141,17 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
     sustained: list[Case] = []
     if options.minutes and not no_loader:
         sustained.append(Sustained(work_dir, minutes=options.minutes))
-    races = rival_cases(work_dir, scale, has_kafka=THEIRS in names) if OURS in names else []
-    races += spark_cases(scale) if OURS in names else []
+    beyond_brokers = OURS in names and not options.before
+    races = rival_cases(work_dir, scale, has_kafka=THEIRS in names) if beyond_brokers else []
+    races += spark_cases(scale) if beyond_brokers else []
     idle: list[Case] = [] if no_loader else [*own_group_cases(options.seconds, scale)]
     own: list[Case] = []
-    detection = detection_cases(work_dir, scale, live_minutes=options.live_minutes) if OURS in names else []
-    if OURS in names:
+    detection = detection_cases(work_dir, scale, live_minutes=options.live_minutes) if beyond_brokers else []
+    if beyond_brokers:
         own += [Scrape(work_dir, partitions=int(5000 * max(scale, 0.1)), scrapes=20), *own_cases(work_dir)]
         own += [*pipeline_cases(work_dir, scale), *cassandra_cases(work_dir, scale)]
 
-    steady = memory_cases(work_dir, scale, minutes=options.minutes) if OURS in names else []
+    steady = memory_cases(work_dir, scale, minutes=options.minutes) if beyond_brokers else []
 
     def say(line: str) -> None:
         console.print(line, markup=False, highlight=False)
@@ -177,7 +194,8 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
         measure(wanted(idle), fresh, options.rounds)
         ours = [peer for peer in fresh if peer.name == OURS]
         if ours:
-            measure(wanted([clean_start, *own]), ours, options.rounds)
+            measure(wanted([clean_start]), fresh if options.before else ours, options.rounds)
+            measure(wanted(own), ours, options.rounds)
             measure(wanted([*steady, *detection]), ours, 1)
     races = [race for race in races if is_wanted(race.name, options.only)]
     if races:

@@ -1,6 +1,6 @@
 /* The least that any server of heartbeats does: it receives them and sends an answer, and knows nothing of groups.
  *
- * What it burns is the price of the kernel's receives and sends, which a broker pays too. As Ottla does with quiet
+ * What it burns is the price of the kernel's receives and sends, which a broker pays too. As Ottla does with batched
  * connections (decision 0007), it gathers requests for a while and then answers them together.
  *
  * answerer GATHERED_MS   listens on a free port of 127.0.0.1, prints it, and goes on until it is killed.

@@ -204,10 +204,11 @@ def _percentile(figures: Sequence[float], percent: int) -> float:
 def _send_new_events(own: Peer, count: int) -> None:
     from bench.detection_history import new_events
     from ottla.clients.admin import Admin
-    from ottla.pipeline.traffic.sending import EventSender, ensure_topics
+    from ottla.pipeline.topic_creation import create_app_topics
+    from ottla.pipeline.traffic.sending import EventSender
 
     with Admin(bootstrap_servers=own.broker.bootstrap) as admin:
-        ensure_topics(admin, partitions=_PARTITIONS)
+        create_app_topics(admin, partitions=_PARTITIONS)
     sender = EventSender({"bootstrap.servers": own.broker.bootstrap})
     for event in new_events(count):
         sender.send(event)

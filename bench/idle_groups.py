@@ -17,7 +17,7 @@ from interop import process_usage
 
 _HEARTBEAT_SECONDS: Final = 3.0  # heartbeat.interval.ms of every client by default
 _HEARTBEATS_UNTIL_IDLE: Final = 4
-_GATHERED_MS: Final = 10  # as the broker does with quiet connections
+_GATHERED_MS: Final = 10  # as the broker does with batched connections
 
 
 class Usage(NamedTuple):

@@ -16,7 +16,7 @@ from ottla.clients.topics import NewTopic
 from ottla.pipeline.demo.child import OTTLA, ChildProcess
 from ottla.pipeline.detection.alerts import ALERT_TOPIC
 from ottla.pipeline.jobs.known import JOBS
-from ottla.pipeline.traffic.sending import ensure_topics
+from ottla.pipeline.topic_creation import create_app_topics
 
 _PARTITIONS: Final = 4
 _START_S: Final = 180
@@ -67,7 +67,7 @@ class LiveRun:
 
     def run(self, *, warm_up_s: float, seconds: float) -> LiveFigures:
         with Admin(bootstrap_servers=self._bootstrap) as admin:
-            ensure_topics(admin, partitions=_PARTITIONS)
+            create_app_topics(admin, partitions=_PARTITIONS)
             admin.create_topics([NewTopic(ALERT_TOPIC, _PARTITIONS)])
         self._jobs.start()
         try:

@@ -8,6 +8,10 @@ from bench.peers import Peer
 
 OURS = "ottla"
 THEIRS = "kafka"
+EARLIER = "earlier"  # another checkout of Ottla, in Kafka's place
+
+# What a change may cost, and what rounds of one and the same broker differ by.
+_KEPT = 0.97
 
 
 class Metric(NamedTuple):
@@ -30,6 +34,12 @@ class Metric(NamedTuple):
         figure = f"{self.goal:,.0f}" if self.goal >= 1000 else f"{self.goal:.3g}"
         return f"{'≥' if self.higher_is_better else '≤'} {figure}{unit}"
 
+    def held_against(self, rival: str) -> "Metric":
+        """Its goal beside Kafka is its own; beside an earlier Ottla it is to be no slower and no larger."""
+        if rival != EARLIER:
+            return self
+        return self._replace(goal=_KEPT if self.higher_is_better else 1 / _KEPT, absolute_goal=False)
+
 
 class Case(Protocol):
     """A piece of work that each peer does in turn; a round yields a figure for each metric."""
@@ -51,6 +61,10 @@ class Row(NamedTuple):
     cpu_cores: Mapping[str, float]
     note: str = ""
     rival: str = THEIRS  # whom ours is held against: a broker, or another client on the same broker
+
+    @property
+    def is_of_clients(self) -> bool:
+        return self.rival not in (THEIRS, EARLIER)
 
     def median(self, peer_name: str) -> float | None:
         figures = self.rounds.get(peer_name)

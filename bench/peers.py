@@ -4,7 +4,8 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
@@ -16,11 +17,12 @@ from interop.broker_process import BrokerProcess
 from interop.kafka_peer import KafkaPeer
 from interop.ottla_broker import OttlaBroker
 
-_CLASSES: Mapping[str, type[BrokerProcess]] = {"ottla": OttlaBroker, "kafka": KafkaPeer}
+_BROKERS: dict[str, Callable[..., BrokerProcess]] = {"ottla": OttlaBroker, "kafka": KafkaPeer}
 # A deleted topic's files go at once: otherwise writing them back burdens the rounds after it. A new group begins at
 # once too: what is measured of it is the broker's work, not a delay.
 _OVERRIDES: Mapping[str, Mapping[str, str]] = {
     "ottla": {"group.initial.rebalance.delay.ms": "0"},
+    "earlier": {"group.initial.rebalance.delay.ms": "0"},
     "kafka": {
         "group.initial.rebalance.delay.ms": "0",
         "log.segment.delete.delay.ms": "100",
@@ -28,6 +30,14 @@ _OVERRIDES: Mapping[str, Mapping[str, str]] = {
     },
 }
 _DELETE_TIMEOUT_SECONDS = 20.0
+
+
+def use_earlier(checkout: Path) -> None:
+    """Another checkout of Ottla is the peer `earlier`, run by the Python of its own set-up."""
+    python = checkout.resolve() / ".venv/bin/python"
+    if not python.exists():
+        raise FileNotFoundError(f"{checkout} is not set up: run make setup there")
+    _BROKERS["earlier"] = partial(OttlaBroker, python=str(python))
 
 
 class Peer:
@@ -38,7 +48,7 @@ class Peer:
         self.scratch_dir = work_dir / f"{name}-{time.monotonic_ns()}"
         self.scratch_dir.mkdir(parents=True)
         all_overrides = {**_OVERRIDES[name], **(overrides or {})}
-        self.broker = _CLASSES[name](self.scratch_dir / "data", overrides=all_overrides)
+        self.broker = _BROKERS[name](self.scratch_dir / "data", overrides=all_overrides)
         self._admin: AdminClient | None = None
         self.cpu_cores_used: float | None = None
 

@@ -37,7 +37,7 @@ def run_once(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         plan,
         Settings(),
         open_store=lambda: _store(job.get("cassandra"), folder),
-        tell=said.append,
+        report=said.append,
         show=lambda progress: None,
     )
     # Tables are made once in a store's life, and take Cassandra seconds.

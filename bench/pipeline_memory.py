@@ -54,10 +54,10 @@ class PipelineMemory:
         from bench.live_traffic import LiveTraffic
         from ottla import Admin, Producer
         from ottla.pipeline.demo.child import OTTLA, ChildProcess
-        from ottla.pipeline.traffic.sending import ensure_topics
+        from ottla.pipeline.topic_creation import create_app_topics
 
         with Admin(bootstrap_servers=bootstrap) as admin:
-            ensure_topics(admin, partitions=_PARTITIONS)
+            create_app_topics(admin, partitions=_PARTITIONS)
         metrics = folder / "metrics.json"
         # A shell would be one process more between us and the driver.
         command = [*OTTLA, "pipeline", "run", "--bootstrap", bootstrap]

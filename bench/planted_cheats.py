@@ -23,10 +23,10 @@ class Cheat(NamedTuple):
 
     def events(self, now_ms: int) -> list[Event]:
         made = []
-        for place, (topic, fields) in enumerate(self.steps):
-            time_ms = now_ms - 1_000 * (len(self.steps) - 1 - place)
+        for index, (topic, fields) in enumerate(self.steps):
+            time_ms = now_ms - 1_000 * (len(self.steps) - 1 - index)
             value = {
-                "event_id": f"planted-{self.subject}-{place}",
+                "event_id": f"planted-{self.subject}-{index}",
                 "event_type": topic.event_type,
                 "schema_version": SCHEMA_VERSION,
                 "event_time": time_ms,

@@ -12,9 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.model import OURS, THEIRS, Metric, Row
+from bench.model import EARLIER, OURS, THEIRS, Metric, Row
 
 _COLUMNS = ("ratio", "goal", "", "case", "Ottla", "Kafka", "unit", "CPU Ottla", "CPU Kafka")
+_EARLIER_COLUMNS = tuple(column.replace("Kafka", "earlier") for column in _COLUMNS)
 _CLIENT_COLUMNS = ("ratio", "goal", "", "case", "Ottla", "other", "unit", "other client")
 
 _PIPELINE_PICTURE = "benchmarks-pipeline.png"
@@ -79,19 +80,18 @@ def cells(row: Row) -> tuple[str, ...]:
         _figure(row.median(OURS)),
         _figure(row.median(row.rival)),
         row.metric.unit,
-        *((row.rival,) if _is_of_clients(row) else (_figure(row.cpu_cores.get(name)) for name in (OURS, THEIRS))),
+        *((row.rival,) if row.is_of_clients else (_figure(row.cpu_cores.get(name)) for name in (OURS, row.rival))),
     )
 
 
-def _is_of_clients(row: Row) -> bool:
-    return row.rival != THEIRS
-
-
 def show(rows: Sequence[Row], notes: Sequence[str], console: Console) -> None:
-    of_brokers = [row for row in rows if not _is_of_clients(row)]
-    of_clients = [row for row in rows if _is_of_clients(row)]
-    if of_brokers:
-        _show_table("Ottla beside Apache Kafka", _COLUMNS, of_brokers, console)
+    beside_kafka = [row for row in rows if row.rival == THEIRS]
+    beside_earlier = [row for row in rows if row.rival == EARLIER]
+    of_clients = [row for row in rows if row.is_of_clients]
+    if beside_kafka:
+        _show_table("Ottla beside Apache Kafka", _COLUMNS, beside_kafka, console)
+    if beside_earlier:
+        _show_table("Ottla beside an earlier checkout", _EARLIER_COLUMNS, beside_earlier, console)
     if of_clients:
         _show_table("Ottla's clients beside others, on one broker", _CLIENT_COLUMNS, of_clients, console)
     for note in [*notes, *dict.fromkeys(f"{row.case}: {row.note}" for row in rows if row.note)]:
@@ -189,9 +189,9 @@ def write_markdown(
         f"Python {about['python']}, fdatasync of 4 KB {about['fdatasync']}, "
         f"writing to a file {about['page cache']}, load average before the run {about['load average']}.",
         "",
-        *_markdown_table(_COLUMNS, [row for row in rows if not _is_of_clients(row)]),
+        *_markdown_table(_COLUMNS, [row for row in rows if not row.is_of_clients]),
     ]
-    of_clients = [row for row in rows if _is_of_clients(row)]
+    of_clients = [row for row in rows if row.is_of_clients]
     if of_clients:
         lines += [
             "",
