@@ -79,7 +79,7 @@ def run(broker: BrokerProcess, tmp_path: Path) -> Iterator[Run]:
 
 
 def test_topics_that_come_grow_and_are_made_anew_while_it_runs(run: Run, broker: BrokerProcess) -> None:
-    run.until_told("topics that do not exist, read as soon as they are there", CREDIT.name, TASK.name)
+    run.until_told("these topics do not exist, they are read as soon as they are created", CREDIT.name, TASK.name)
     run.pipeline.make_topics(CREDIT.name, partitions=1)
     run.send()
     run.until_read()
@@ -94,7 +94,7 @@ def test_topics_that_come_grow_and_are_made_anew_while_it_runs(run: Run, broker:
         eventually(lambda: CREDIT.name not in admin.list_topics())
     run.pipeline.make_topics(CREDIT.name, partitions=2)
     run.send(100)
-    run.until_told("collect", "made anew", CREDIT.name)
+    run.until_told("collect", "created again", CREDIT.name)
     run.until_read()
     run.stop()
 

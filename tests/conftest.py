@@ -1,6 +1,7 @@
 """Fixtures that several rooms' tests share."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,12 @@ from tests.spark_session import spark as spark  # the fixture, for every room
 settings.register_profile("repeatable", derandomize=True, database=None)
 settings.register_profile("exploring", print_blob=True)
 settings.load_profile("exploring" if os.environ.get("OTTLA_EXPLORE") else "repeatable")
+
+# A shell starts what runs in its background with SIGINT ignored, nohup with SIGHUP, and every process that a test
+# starts inherits that: those that a test ends by one of them would never end. A handler is not inherited.
+for _number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda *_: None)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at groups

@@ -1,7 +1,7 @@
 """One consumer per thread: the simple way to use several partitions at once. Order within a partition is kept.
 
-A consumer belongs to its thread; only `wakeup` is called from another one, to stop it. The group shares the partitions
-out among the threads, and among as many processes as you start.
+A consumer belongs to its thread; another thread only calls `wakeup`, to stop it. The group assigns the partitions to
+all threads, in as many processes as you start.
 
     python consumer_per_thread.py 127.0.0.1:9092 TOPIC 3
 """
@@ -16,7 +16,7 @@ from ottla.clients.consumer.errors import WokenUp
 
 
 class ReaderThread(threading.Thread):
-    """Reads until `stop`; commits after each batch that `handle` is through with."""
+    """Reads until `stop`; commits after `handle` is done with a batch."""
 
     def __init__(self, settings: dict[str, Any], topic: str, handle: Callable[[Any], None]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Exactly once without transactions on the broker: results and offsets in the user's own database, in one transaction.
 
-Counts words per key into SQLite. The offsets are beside the results: whatever kills this program, the next start reads
-on from where the results end. Nothing is committed to the group; it only shares the partitions out.
+Counts words per key into SQLite. The database has the offsets too: whatever kills this program, the next start
+continues where the results end. It commits nothing to the group, which only assigns the partitions.
 
     python offsets_in_sqlite.py 127.0.0.1:9092 TOPIC counts.sqlite
 """
@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS offsets (
 
 
 class StoredPositions(RebalanceListener):
-    """Goes to the stored offset of each partition that comes; a partition without one starts by auto.offset.reset."""
+    """Seeks to the stored offset of each assigned partition; one without an offset starts by auto.offset.reset."""
 
     def __init__(self, consumer: Consumer, database: sqlite3.Connection) -> None:
         self._consumer = consumer
@@ -40,14 +40,14 @@ class StoredPositions(RebalanceListener):
 
 
 def store(database: sqlite3.Connection, records: Sequence[Any]) -> None:
-    """One transaction: all of it is there after a crash, or nothing."""
+    """One transaction: after a crash all of it is stored, or nothing."""
     with database:
         for record in records:
             for word in record.value.decode().split():
                 database.execute(
                     "INSERT INTO counts VALUES (?, 1) ON CONFLICT (word) DO UPDATE SET count = count + 1", (word,)
                 )
-            # A member that was put out of the group without knowing must not go back behind its successor.
+            # A member that is out of the group without knowing it must not overwrite a newer offset of its successor.
             moved = database.execute(
                 "INSERT INTO offsets VALUES (?, ?, ?) ON CONFLICT (topic, partition)"
                 " DO UPDATE SET next_offset = excluded.next_offset WHERE next_offset <= ?",

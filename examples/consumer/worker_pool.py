@@ -1,8 +1,8 @@
 """One consumer, a pool of workers: for slow work per record, beyond the number of partitions.
 
-Workers finish in any order, so only what is done without a gap is committed: an offset is committed when it and all
-before it are through. Partitions with too much under way are paused; before partitions go, what they have under way is
-waited for and committed. A record may be worked on twice after a crash, none is left out.
+Workers finish in any order, so the program commits an offset only when it and all before it are done. It pauses
+partitions with too many records in progress; before partitions are revoked, it waits for their records and commits
+them. After a crash a record may be processed twice, but none is lost.
 
     python worker_pool.py 127.0.0.1:9092 TOPIC 8
 """
@@ -17,38 +17,38 @@ from ottla import Consumer
 from ottla.clients.consumer.listener import RebalanceListener
 from ottla.core.types import TopicPartition
 
-UNDER_WAY_MAX = 100  # of a partition, before it is paused
+IN_PROGRESS_MAX = 100  # records of a partition, before it is paused
 
 
 class Progress:
-    """What of one partition was given to workers, in order."""
+    """The records of one partition that the workers have, in order."""
 
     def __init__(self) -> None:
-        self._under_way: dict[int, Future[None]] = {}  # by offset, the oldest first
+        self._in_progress: dict[int, Future[None]] = {}  # by offset, the oldest first
 
     def add(self, offset: int, work: "Future[None]") -> None:
-        self._under_way[offset] = work
+        self._in_progress[offset] = work
 
     @property
     def count(self) -> int:
-        return len(self._under_way)
+        return len(self._in_progress)
 
     def pending(self) -> "list[Future[None]]":
-        return list(self._under_way.values())
+        return list(self._in_progress.values())
 
     def take_done(self) -> int | None:
-        """The offset to commit: behind the last one that is done without a gap; None when there is nothing new.
+        """The offset to commit: the one after the last record that is done without a gap; None if there is nothing new.
 
-        A record whose work failed raises here: nothing from it on is ever committed.
+        Raises the error of a record that failed: neither it nor any later record is committed.
         """
         next_offset = None
-        while self._under_way:
-            offset, work = next(iter(self._under_way.items()))
+        while self._in_progress:
+            offset, work = next(iter(self._in_progress.items()))
             if not work.done():
                 break
             work.result()
             next_offset = offset + 1
-            del self._under_way[offset]
+            del self._in_progress[offset]
         return next_offset
 
 
@@ -77,13 +77,13 @@ class PooledReader(RebalanceListener):
             self._pool.shutdown()
 
     def on_partitions_revoked(self, places: Sequence[TopicPartition]) -> None:
-        """The last chance: what is under way is finished and committed before another consumer goes on."""
+        """The last chance: finish and commit the records in progress before another consumer continues."""
         gone = {place: self._progress.pop(place) for place in places if place in self._progress}
         wait([work for progress in gone.values() for work in progress.pending()])
         self._commit_done(gone)
 
     def on_partitions_lost(self, places: Sequence[TopicPartition]) -> None:
-        """Another may be reading them already: forget them."""
+        """Another consumer may read them already: forget them."""
         for place in places:
             self._progress.pop(place, None)
 
@@ -95,7 +95,7 @@ class PooledReader(RebalanceListener):
 
     def _hold_back(self) -> None:
         consumer = self._consumer
-        full = {place for place, progress in self._progress.items() if progress.count >= UNDER_WAY_MAX}
+        full = {place for place, progress in self._progress.items() if progress.count >= IN_PROGRESS_MAX}
         paused = consumer.paused()
         consumer.pause(*(full - paused))
         consumer.resume(*(paused - full))

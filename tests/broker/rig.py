@@ -1,30 +1,32 @@
 """A whole broker core on simulated ports: disk, threads, clock and loop are the test's; sockets are left out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
 from ottla.broker.api import Dispatcher
-from ottla.broker.config_effects import ConfigEffects
-from ottla.broker.group_coordination import make_group_coordination
-from ottla.broker.handlers.served import serve_all
+from ottla.broker.core import BrokerCore
+from ottla.broker.group_coordination import GroupCoordination
 from ottla.broker.local_topics import LocalTopics
-from ottla.broker.log_settings import network_limits_of
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.broker.metrics.requests import MeasuredDispatcher
 from ottla.broker.metrics.snapshot import Sources
-from ottla.broker.producer_ids import ProducerIds
-from ottla.controller.config_nodes import ConfigNodes
-from ottla.controller.configs import Configs, StoredBrokerConfigs
-from ottla.controller.topics import NewTopic, Topics
-from ottla.core.cluster import BrokerEndpoint, BrokerInfo, TopicImage
+from ottla.broker.ports import BrokerPorts
+from ottla.broker.steps import Running, Steps
+from ottla.controller.configs import Configs
+from ottla.controller.new_topics import NewTopic
+from ottla.controller.topics import Topics
+from ottla.coordination import paths
+from ottla.coordinator.group.coordinator import GroupCoordinator
+from ottla.core.cluster import TopicImage
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.current import CurrentConfig
+from ottla.core.config.listeners import Listener
 from ottla.core.disk import FileSlice
-from ottla.core.exchange import Answer, Deferred
-from ottla.core.timing_wheel import TimerTask, TimingWheel
+from ottla.core.exchange import Answer, Deferred, FrameHandler
+from ottla.core.timing_wheel import TimingWheel
 from ottla.core.types import Buffer, TopicPartition
+from ottla.net.limits import NetworkLimits
 from ottla.protocol.codec import decode_response, encode_request
 from ottla.protocol.fetch_client_codec import FetchAnswer, decode_fetch_response, encode_fetch_request
 from ottla.protocol.fetch_codec import FetchArguments, FetchPartition, TopicKey
@@ -32,12 +34,9 @@ from ottla.protocol.message import ApiMessage
 from ottla.protocol.produce_client_codec import ProduceAnswer, decode_produce_response, encode_produce_request
 from ottla.purgatory.purgatory import Purgatory
 from ottla.replication.partition import Partition
-from ottla.replication.replicas import Replicas, Waiting
+from ottla.replication.replicas import Replicas
 from ottla.storage.flush import Flusher
-from ottla.storage.log_config import LogConfig
 from ottla.storage.log_manager import LogManager
-from ottla.storage.logs_by_dir import topic_partition_of
-from ottla.storage.meta_properties import MetaProperties
 from ottla.testing.simulated_disk import SimulatedDisk
 from tests.controller.pumped_store import PumpedStore
 from tests.storage.hand_driven import HandBackground, HandLoop
@@ -54,26 +53,34 @@ class FakePeer:
     def __init__(self, listener_name: str = LISTENER) -> None:
         self.address = "192.0.2.7"
         self.listener_name = listener_name
-        self.client_software = ""
-        self.produce_head_end = 0
-        self.is_patient = False
+        self.handler_notes: Any = None
+        self.is_deferrable = False
 
 
-class RigTimers:
-    """The rig's wheel as the broker's timers."""
+class FakeNetwork:
+    """A network without sockets: whoever sends a frame hands it to the core's dispatcher."""
 
-    def __init__(self, rig: "Rig") -> None:
-        self._rig = rig
+    def __init__(self, loop: HandLoop, limits: NetworkLimits) -> None:
+        self._loop = loop
+        self.limits = limits
+        self.is_accepting = False
 
-    def add(self, task: TimerTask, *, delay_ms: int) -> None:
-        self._rig.wheel.add(task, delay_ms=delay_ms, now_ms=self._rig.wheel_ms)
+    def bind(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
+        return tuple(listener._replace(port=listener.port or 9092) for listener in listeners)
 
-    def now_ms(self) -> int:
-        return self._rig.wheel_ms
+    def start_accepting(self) -> None:
+        self.is_accepting = True
+
+    def update_connection_limits(self, limits: NetworkLimits) -> None:
+        self.limits = limits
+
+    def stop(self, *, drain_ms: int, on_stopped: Callable[[], None]) -> None:
+        self.is_accepting = False
+        self._loop.call_soon(on_stopped)
 
 
 class Rig:
-    """One broker: what the composition root wires, without threads and sockets."""
+    """A core that is started as `Broker` starts one, and what drives its ports. Each needs a folder for its store."""
 
     def __init__(
         self,
@@ -84,134 +91,138 @@ class Rig:
         directories: Sequence[str] = ("/data",),
         metrics: Sources | None = None,
     ) -> None:
-        self.now_ms = NOW_MS  # the wall clock; the wheel has its own, which starts at 0
-        self.wheel_ms = 0
-        self.config = BrokerConfig.parse({"log.dirs": "/data", **(properties or {})})
+        config = {
+            "broker.id": str(BROKER_ID),
+            "broker.rack": "rack-a",
+            "log.dirs": ",".join(directories),
+            "advertised.listeners": f"{LISTENER}://broker.test:9092",
+            **(properties or {}),
+        }
         self.disk = disk or SimulatedDisk()
         self.loop = HandLoop()
+        self._wall_clock_starts_at_ms = NOW_MS - round(self.loop.now * 1000)
         self.background = HandBackground()
-        self.pump = PumpedStore(directory)
+        self.pump = PumpedStore(directory, self.settle)
+        self.pump.put(paths.CLUSTER_ID, paths.encode_cluster_id("cluster-a"))
         self.peer = FakePeer()
-        self.wheel = TimingWheel()
-        self.fetches = Purgatory(self.wheel, on_mark=lambda: self.loop.call_soon(self._complete_fetches))
-        waiting = Waiting(
-            produces=Purgatory(self.wheel),
-            fetches=self.fetches,
-            deletions=Purgatory(self.wheel),
-            topic_changes=Purgatory(self.wheel),
-            now_ms=lambda: self.wheel_ms,
-            arm=lambda: None,
-        )
-        self.replicas = Replicas(
-            waiting,
-            broker_id=BROKER_ID,
-            request_flush=lambda log: self.flusher.request(log),
-            report_storage_error=lambda log, error: self.log_manager.fail_log(log, error),
-        )
-        self.log_manager = LogManager(
-            self.disk, directories, on_dir_failed=lambda _, partitions, __: self.replicas.take_offline(partitions)
-        )
-        self.log_manager.open(MetaProperties(BROKER_ID, "cluster-a"), with_locks=False)
-        self.log_manager.load(self.now_ms, config_of=lambda _: LogConfig())
-        self.flusher = Flusher(
-            self.background,
+        self.has_failed = False
+        self.core = BrokerCore(BrokerConfig.parse(config), self._ports(), metrics)
+        try:
+            self.run(self.core.start())
+        except BaseException:
+            self.run(self.core.stop())
+            raise
+        self.idle_timers = len(self.wheel)  # those of housekeeping
+
+    def _ports(self) -> BrokerPorts:
+        return BrokerPorts(
+            loop=self.loop,
             clock=self.clock,
-            call_soon=self.loop.call_soon,
-            on_flushed=lambda log: self.replicas.on_flushed(topic_partition_of(log)),
-            on_failed=self.log_manager.fail_log,
-        )
-        self.cache = MetadataCache("cluster-a")
-        self.cache.controller_id = BROKER_ID
-        self.cache.put_brokers([BrokerInfo(BROKER_ID, (BrokerEndpoint(LISTENER, "broker.test", 9092),), "rack-a")])
-        self.local_topics = LocalTopics(
-            self.log_manager,
-            self.replicas,
-            self.cache,
-            self.config,
-            broker_id=BROKER_ID,
-            clock=self.clock,
-            forget_log=self.flusher.forget,
-            call_soon=lambda callback: callback(),
-        )
-        self.random = Random(1)
-        self.topics = Topics(
-            self.pump.store,
-            self.config,
-            self.local_topics,
-            random_bytes=self.random.randbytes,
-            live_brokers=lambda: list(self.cache.brokers),
-            controller_epoch=lambda: 1,
-        )
-        self.network_limits = network_limits_of(self.config)
-        self.threads = self.config.get_int("background.threads")
-        effects = ConfigEffects(
-            self.topics,
-            self.local_topics,
-            self.log_manager,
-            resize_threads=lambda threads: setattr(self, "threads", threads),
-            update_connection_limits=lambda limits: setattr(self, "network_limits", limits),
-        )
-        self.current = CurrentConfig(self.config)
-        self.current.add_listener(effects.apply)
-        self.configs = Configs(
-            ConfigNodes(self.pump.store, self.clock),
-            self.topics,
-            self.current,
-            self.local_topics,
-            broker_id=BROKER_ID,
-            stored=StoredBrokerConfigs(per_broker={}, cluster_wide={}),
-        )
-        self.groups = make_group_coordination(
-            self.config,
-            replicas=self.replicas,
-            log_manager=self.log_manager,
-            flusher=self.flusher,
-            cache=self.cache,
-            topics=self.topics,
             background=self.background,
-            clock=self.clock,
-            timers=RigTimers(self),
-            call_soon=self.loop.call_soon,
-            random_bytes=self.random.randbytes,
+            disk=self.disk,
+            random=Random(1),
+            open_store=lambda: self.pump.store,
+            open_network=self._open_network,
+            on_failed=self._on_failed,
+            host_name="broker.test",
+            open_files_max=2000,
+            locks_log_dirs=False,
         )
-        self.coordinator = self.groups.coordinator
-        self.local_topics.on_topic_deleted.append(self.groups.offsets_topic.on_topic_deleted)
-        self.dispatcher = (
-            Dispatcher(self.clock) if metrics is None else MeasuredDispatcher(self.clock, metrics.requests)
-        )
-        serve_all(
-            self.dispatcher,
-            config=self.config,
-            replicas=self.replicas,
-            cache=self.cache,
-            topics=self.topics,
-            groups=lambda: self.groups,
-            log_manager=self.log_manager,
-            producer_ids=ProducerIds(self.pump.store, BROKER_ID),
-            background=self.background,
-            clock=self.clock,
-            random=self.random,
-            metrics=metrics,
-            configs=self.configs,
-            current=self.current,
-        )
+
+    def _on_failed(self) -> None:
+        self.has_failed = True
+
+    def _open_network(self, _: FrameHandler, limits: NetworkLimits) -> FakeNetwork:
+        self.network = FakeNetwork(self.loop, limits)
+        return self.network
+
+    def run(self, steps: Steps[None]) -> None:
+        """A start or a stop, to its end."""
+        ends: list[Exception | None] = []
+        Running(steps, lambda _, error: ends.append(error))
+        self.pump.run_until(lambda: bool(ends))
+        if ends[0] is not None:
+            raise ends[0]
+
+    def close(self) -> None:
+        """As a process that is killed: what is on its disk stays as it is."""
+        self.pump.close()
+
+    # The rooms of the core
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self.core.config
+
+    @property
+    def log_manager(self) -> LogManager:
+        return self.core.log_manager
+
+    @property
+    def flusher(self) -> Flusher:
+        return self.core.flusher
+
+    @property
+    def replicas(self) -> Replicas:
+        return self.core.replicas
+
+    @property
+    def fetches(self) -> Purgatory:
+        return self.core.replicas.waiting.fetches
+
+    @property
+    def cache(self) -> MetadataCache:
+        return self.core.cache
+
+    @property
+    def local_topics(self) -> LocalTopics:
+        return self.core.local_topics
+
+    @property
+    def topics(self) -> Topics:
+        return self.core.topics
+
+    @property
+    def configs(self) -> Configs:
+        return self.core.configs
+
+    @property
+    def current(self) -> CurrentConfig:
+        return self.core.current_config
+
+    @property
+    def groups(self) -> GroupCoordination:
+        return self.core.start_groups()
+
+    @property
+    def coordinator(self) -> GroupCoordinator:
+        return self.groups.coordinator
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        return self.core.dispatcher
+
+    @property
+    def wheel(self) -> TimingWheel:
+        return self.core.timers.wheel
+
+    # Time and threads
 
     def clock(self) -> int:
         return self.now_ms
 
-    def _complete_fetches(self) -> None:
-        self.fetches.complete_marked()
+    @property
+    def now_ms(self) -> int:
+        """The wall clock; it goes with the loop's, unless a test sets it."""
+        return self._wall_clock_starts_at_ms + round(self.loop.now * 1000)
 
-    def close(self) -> None:
-        self.pump.close()
-
-    # Time and threads
+    @now_ms.setter
+    def now_ms(self, now_ms: int) -> None:
+        self._wall_clock_starts_at_ms += now_ms - self.now_ms
 
     def advance(self, delay_ms: int) -> None:
-        """Let time pass on both clocks; what is due on the wheel runs."""
-        self.now_ms += delay_ms
-        self.wheel_ms += delay_ms
-        self.wheel.advance(self.wheel_ms)
+        """Let time pass on both clocks; what is due runs, a tick late as on every loop."""
+        self.loop.run_for(delay_ms + 1)
 
     def turn(self) -> None:
         """One turn of the loop."""
@@ -222,6 +233,12 @@ class Rig:
         self.loop.turn()
         self.background.run_all()
         self.loop.turn()
+
+    def settle(self) -> None:
+        """Turns of the loop and work in the background until nothing is left of either."""
+        while self.loop.soon or self.background.waiting:
+            self.loop.turn()
+            self.background.run_all()
 
     # Topics
 

@@ -96,3 +96,39 @@ def test_threads_can_become_fewer_and_more_while_work_goes_on() -> None:
         assert executor.threads == 3
 
     with_background(body)
+
+
+def test_last_work_waits_for_what_runs_and_nothing_comes_after_it() -> None:
+    async def body(background: ThreadBackground, loop: asyncio.AbstractEventLoop) -> None:
+        release = threading.Event()
+        started = threading.Barrier(2)
+        done: list[str] = []
+        ended: asyncio.Future[str] = loop.create_future()
+
+        def work() -> None:
+            started.wait()
+            release.wait()
+            done.append("running")
+
+        background.submit(work, lambda *_: None)
+        started.wait()
+        background.run_last(lambda: done.append("last"), lambda *_: ended.set_result("ended"))
+        background.submit(lambda: done.append("late"), lambda *_: None)
+        release.set()
+        assert await ended == "ended"
+        assert done == ["running", "last"]
+
+    with_background(body)
+
+
+def test_map_keeps_the_order_and_works_on_several_threads() -> None:
+    async def body(background: ThreadBackground, loop: asyncio.AbstractEventLoop) -> None:
+        together = threading.Barrier(3)  # broken unless three run at a time
+
+        def work(number: int) -> int:
+            together.wait(30)
+            return number * 10
+
+        assert background.map(work, [1, 2, 3], threads=3) == [10, 20, 30]
+
+    with_background(body)

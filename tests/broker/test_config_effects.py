@@ -6,6 +6,7 @@ import pytest
 
 from ottla.broker import config_effects
 from ottla.controller.config_edits import ConfigChange, ConfigEdit, ConfigOperation
+from ottla.controller.deltas import TopicConfigChanged
 from ottla.core.config.broker_keys import BROKER_DEFINITION
 from ottla.core.config.definition import DynamicMode
 from ottla.core.config.topic_keys import TOPIC_DEFINITION
@@ -173,10 +174,10 @@ def test_limits_of_connections_threads_and_producers_change(rig: Rig) -> None:
             "producer.id.expiration.ms": "1000",
         },
     )
-    limits = rig.network_limits
+    limits = rig.network.limits
     assert (limits.max_connections, limits.max_connections_per_ip) == (11, 12)
     assert (limits.max_connections_per_ip_overrides, limits.max_connection_creation_rate) == ({"127.0.0.1": 13}, 14)
-    assert rig.threads == 3
+    assert rig.background.threads == 3
     rig.produce(batch(b"a", producer_id=5, producer_epoch=0, base_sequence=0))
     rig.log_manager.expire_producers(NOW_MS + 999)
     assert rig.produce(batch(b"a", producer_id=5, producer_epoch=0, base_sequence=0)) == (0, 0)
@@ -185,11 +186,11 @@ def test_limits_of_connections_threads_and_producers_change(rig: Rig) -> None:
 
 
 def test_a_config_is_not_applied_to_a_topic_that_is_being_deleted(rig: Rig) -> None:
-    image = rig.create_topic()
+    rig.create_topic()
     done: list[Any] = []
     rig.topics.delete("orders", done.append)
     rig.pump.run_until(lambda: bool(done))
-    rig.local_topics.apply_config(image)
+    rig.local_topics.apply(TopicConfigChanged("orders", {}), lambda: None)
     assert "orders" not in rig.cache.topics
 
 

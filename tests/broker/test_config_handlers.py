@@ -1,4 +1,4 @@
-"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: what clients are told and what is refused."""
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: what they answer and what they refuse."""
 
 import logging
 from collections.abc import Iterator
@@ -195,7 +195,7 @@ def test_what_cannot_be_described_or_altered_says_why(
 
 def test_a_topics_entry_that_cannot_be_used_shows_the_brokers_value(rig: Rig) -> None:
     image = rig.create_topic()
-    rig.topics.images["orders"] = image._replace(configs={"retention.ms": "soon"})
+    rig.topics.state.topics["orders"] = image._replace(configs={"retention.ms": "soon"})
     shown = entry(rig, TOPIC, "orders", "retention.ms")
     assert (shown.value, shown.config_source) == ("604800000", ConfigSource.DEFAULT)
 
@@ -215,7 +215,7 @@ def test_edits_one_by_one(rig: Rig, version: int) -> None:
     }
     edits = [("segment.ms", DELETE, None), ("cleanup.policy", SUBTRACT, "delete")]
     assert incremental(rig, (TOPIC, "orders", edits), version=version) == [(0, None)]
-    assert rig.topics.images["orders"].configs == {"retention.ms": "77", "cleanup.policy": "compact"}
+    assert rig.topics.state.topics["orders"].configs == {"retention.ms": "77", "cleanup.policy": "compact"}
 
 
 @pytest.mark.parametrize("version", range(3))

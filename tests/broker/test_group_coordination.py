@@ -7,12 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.coordinator.runtime import REWRITE_ABOVE_BYTES, partition_of_group
+from ottla.coordinator.group.coordinator import partition_of_group
+from ottla.coordinator.runtime.coordinator_runtime import REWRITE_ABOVE_BYTES
 from ottla.core.cluster import OFFSETS_TOPIC
 from ottla.core.errors import ErrorCode
 from ottla.core.exchange import Deferred
+from ottla.core.types import TopicPartition
 from ottla.protocol.codec import decode_response, encode_request
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -23,7 +27,7 @@ from ottla.protocol.messages.offset_commit import (
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from ottla.records.build import build_batch
 from tests.broker.rig import Rig, bytes_of
-from tests.coordinator.shard_rig import NOW_MS
+from tests.coordinator.group.shard_rig import NOW_MS
 
 GROUP = "readers"
 COMMIT_VERSION = 8
@@ -156,6 +160,18 @@ def test_offsets_of_the_topics_that_are_there_stay_when_others_are_gone(rig: Rig
     assert committed(rig) == {0: 5}
 
 
+def test_offsets_of_a_topic_that_is_younger_than_the_coordinator_outlive_a_new_leader_epoch(rig: Rig) -> None:
+    rig.coordinator.stop()
+    assert rig.groups.offsets_topic.maybe_start()
+    rig.background.run_all()
+    delete_orders(rig)
+    rig.create_topic("orders", partitions=50)
+    assert commit(rig, 5) == 0
+    rig.coordinator.load({0: 1})
+    rig.background.run_all()
+    assert committed(rig) == {0: 5}
+
+
 def test_first_question_for_a_coordinator_makes_the_topic(tmp_path: Path) -> None:
     rig = Rig(tmp_path, {"offsets.topic.num.partitions": "7", "offsets.topic.segment.bytes": "123456"})
     questions = [
@@ -200,7 +216,7 @@ def test_commit_is_there_after_a_reload(rig: Rig) -> None:
     assert commit(rig, 7, index=3) == 0
     reload(rig)
     assert committed(rig) == {0: 6, 3: 7}
-    assert rig.coordinator.loaded_record_count >= 3
+    assert rig.coordinator.runtime.loaded_record_count >= 3
 
 
 def test_requests_while_loading_are_told_to_come_again(rig: Rig) -> None:
@@ -243,7 +259,7 @@ def test_damaged_batch_is_left_out_and_nothing_else(rig: Rig, caplog: pytest.Log
     rig.disk.corrupt(f"{log.directory}/00000000000000000000.log", positions[1] + 90)
     reload(rig)
     assert committed(rig) == {0: 10, 2: 12}
-    assert rig.coordinator.damaged_count == 1
+    assert rig.coordinator.runtime.damaged_count == 1
     assert "__consumer_offsets-0: the batch at offset 1 is left out" in caplog.text
 
 
@@ -257,16 +273,16 @@ def test_damaged_lengths_cost_the_rest_of_their_segment(rig: Rig, caplog: pytest
     rig.disk.corrupt(f"{log.directory}/00000000000000000000.log", position + 8, xor=0x40)
     reload(rig)
     assert committed(rig) == {0: 10, 2: 12}
-    assert "groups and offsets up to 2 are lost" in caplog.text
+    assert "records up to offset 2 are lost" in caplog.text
 
 
 def test_unreadable_record_is_left_out_alone(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     assert commit(rig, 10) == 0
     records = [(NOW_MS, b"\x00\x01garbage", b"", ()), (NOW_MS, None, b"", ()), (NOW_MS, b"\x00\x09newer", b"", ())]
-    rig.partition(OFFSETS_TOPIC).append_own(memoryview(build_batch(records)), now_ms=NOW_MS)
+    rig.partition(OFFSETS_TOPIC).append(memoryview(build_batch(records)), acks=1, now_ms=NOW_MS, is_from_client=False)
     reload(rig)
     assert committed(rig) == {0: 10}
-    assert rig.coordinator.damaged_count == 2
+    assert rig.coordinator.runtime.damaged_count == 2
     assert "the record at offset 1 is left out" in caplog.text
 
 
@@ -300,19 +316,36 @@ def test_commit_that_takes_too_long_fails_and_counts_when_it_comes(flushing_rig:
     assert committed(rig) == {0: 5}  # as a reload would find it
 
 
+def test_commit_that_waits_hears_that_the_leadership_was_lost(flushing_rig: Rig) -> None:
+    rig = flushing_rig
+    answer = send_commit(rig, 5)
+    offsets = rig.partition(OFFSETS_TOPIC)
+    rig.replicas.update_state(offsets.topic_partition, offsets.state._replace(leader_epoch=7))
+    assert error_of(answer) == ErrorCode.NOT_COORDINATOR
+    assert commit(rig, 6) == ErrorCode.NOT_COORDINATOR  # what was loaded in the older epoch may no longer be all
+    rig.flush()
+    assert committed(rig) == {}
+
+
 def test_failed_disk_takes_the_coordinator_offline(flushing_rig: Rig) -> None:
     rig = flushing_rig
     answer = send_commit(rig, 5)
     rig.disk.fail_next("fsync", 5)
-    rig.flush()
+    rig.turn()
+    rig.background.run_all()
     assert error_of(answer) == ErrorCode.NOT_COORDINATOR
     assert commit(rig, 6) == ErrorCode.NOT_COORDINATOR
-    rig.groups.take_offline([rig.partition(OFFSETS_TOPIC).topic_partition])
+    rig.turn()  # the coordinator hears of it, but not in the middle of what may be an append of its own
     assert commit(rig, 6) == NOT_AVAILABLE
     assert rig.ask(FindCoordinatorRequest(key=GROUP), FindCoordinatorResponse, 3).error_code == NOT_AVAILABLE
 
 
-def test_failed_append_is_told_and_changes_nothing(rig: Rig) -> None:
+def test_failed_log_that_the_topic_does_not_have_changes_nothing(rig: Rig) -> None:
+    rig.groups.take_offline([TopicPartition(OFFSETS_TOPIC, 99), TopicPartition("orders", 0)])
+    assert commit(rig, 5) == 0
+
+
+def test_failed_append_is_answered_and_changes_nothing(rig: Rig) -> None:
     assert commit(rig, 5) == 0
     rig.disk.fail_next("append", 28)
     assert commit(rig, 6) == ErrorCode.NOT_COORDINATOR
@@ -340,7 +373,7 @@ def test_log_that_is_mostly_old_is_rewritten_and_cut(rig: Rig) -> None:
     commit(rig, 77, index=9)
     fill(rig)
     settle(rig)
-    assert rig.coordinator.rewriting_count == 1
+    assert rig.coordinator.runtime.rewriting_count == 1
     assert log.log_start_offset > COMMITS_TO_REWRITE * 9 // 10
     assert log.segment_count == 1
     assert log.size_bytes < REWRITE_ABOVE_BYTES // 10
@@ -353,7 +386,7 @@ def test_log_that_is_mostly_old_is_rewritten_at_start(rig: Rig) -> None:
     fill(rig, turns=False)
     reload(rig)
     settle(rig)
-    assert rig.coordinator.rewriting_count == 1
+    assert rig.coordinator.runtime.rewriting_count == 1
     assert rig.partition(OFFSETS_TOPIC).log.size_bytes < 10_000
 
 
@@ -373,12 +406,12 @@ def test_large_live_state_is_not_rewritten_for_nothing(rig: Rig) -> None:
         assert commit(rig, number, text=LONG_TEXT, group_id=group_id) == 0
         rig.turn()
     settle(rig)
-    assert rig.coordinator.rewriting_count == 1  # only then it is known that all of it is in force
+    assert rig.coordinator.runtime.rewriting_count == 1  # only then it is known that all of it is in force
     for number in range(COMMITS_TO_REWRITE // 2):
         assert commit(rig, number, text=LONG_TEXT) == 0
         rig.turn()
     settle(rig)
-    assert rig.coordinator.rewriting_count == 1
+    assert rig.coordinator.runtime.rewriting_count == 1
 
 
 def test_commit_in_flight_is_not_undone_by_the_rewriting(flushing_rig: Rig) -> None:
@@ -389,7 +422,7 @@ def test_commit_in_flight_is_not_undone_by_the_rewriting(flushing_rig: Rig) -> N
     last = send_commit(rig, 1_000_000)
     held = send_commit(rig, 2_000_000, index=1)
     settle(rig)
-    assert rig.coordinator.rewriting_count == 1
+    assert rig.coordinator.runtime.rewriting_count == 1
     assert (error_of(last), error_of(held)) == (0, 0)
     reload(rig)
     assert committed(rig) == {0: 1_000_000, 1: 2_000_000}
@@ -430,6 +463,61 @@ def test_reload_at_any_point_of_a_rewriting_loses_nothing(
     found = committed(rig)
     assert isinstance(found, dict)
     assert all(found[index] >= offset for index, offset in acknowledged.items())
+    rig.close()
+
+
+# Leader epochs
+
+
+def send_join(rig: Rig, group_id: str) -> object:
+    request = JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    return rig.send(encode_request(request, 3, 77, "test"))
+
+
+def test_requests_that_wait_are_answered_with_16_when_the_coordinator_moves(flushing_rig: Rig) -> None:
+    rig = flushing_rig
+    join = send_join(rig, "others")
+    answer = send_commit(rig, 5)
+    rig.coordinator.unload(0, 1, ErrorCode.NOT_COORDINATOR)
+    assert error_of(answer) == ErrorCode.NOT_COORDINATOR
+    assert isinstance(join, Deferred)
+    _, response = decode_response(JoinGroupResponse, 3, bytes_of(join)[4:])
+    assert response.error_code == ErrorCode.NOT_COORDINATOR
+    assert commit(rig, 6) == ErrorCode.NOT_COORDINATOR
+
+
+def test_coordinator_that_comes_back_has_what_it_had(rig: Rig) -> None:
+    assert commit(rig, 5) == 0
+    rig.coordinator.unload(0, 1, ErrorCode.NOT_COORDINATOR)
+    rig.coordinator.load({0: 2})
+    assert committed(rig) == LOADING
+    rig.background.run_all()
+    assert committed(rig) == {0: 5}
+    assert commit(rig, 6) == 0
+
+
+def test_known_heartbeat_is_no_longer_answered_when_the_coordinator_has_moved(rig: Rig) -> None:
+    """A member that is known by the bytes of its request is looked up again."""
+    join = send_join(rig, GROUP)
+    rig.advance(3_000)
+    _, joined = decode_response(JoinGroupResponse, 3, bytes_of(join)[4:])  # type: ignore[arg-type]
+    heartbeat = HeartbeatRequest(group_id=GROUP, generation_id=joined.generation_id, member_id=joined.member_id)
+    for _ in range(2):
+        assert rig.ask(heartbeat, HeartbeatResponse, 3).error_code == 0
+    rig.coordinator.unload(0, 1, ErrorCode.NOT_COORDINATOR)
+    assert rig.ask(heartbeat, HeartbeatResponse, 3).error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_coordinator_has_as_many_partitions_as_are_asked_for(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, {"offsets.topic.num.partitions": "400"})
+    assert rig.ask(FindCoordinatorRequest(key=GROUP), FindCoordinatorResponse, 3).error_code == 0
+    assert rig.coordinator.runtime.loading_count == 0
     rig.close()
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.controller.deltas import TopicConfigChanged, TopicCreated
 from ottla.core.cluster import OFFSETS_TOPIC, TopicImage
 from ottla.core.errors import ErrorCode
 from ottla.core.exchange import Deferred
@@ -46,7 +47,7 @@ class _GroupLives:
         if not self._images:
             rig.create_topic("orders")
             rig.create_topic(OFFSETS_TOPIC, 1, cleanup_policy="compact", flush_messages="1")
-            self._images = list(rig.topics.images.values())
+            self._images = list(rig.topics.state.topics.values())
             rig.ask(FindCoordinatorRequest(key="one"), FindCoordinatorResponse, 3)
             rig.background.run_all()
         self.disk.crash_after(crash_after)
@@ -74,11 +75,13 @@ class _GroupLives:
     def _start(self) -> Rig:
         properties = {"offsets.topic.num.partitions": "1", "offsets.retention.minutes": "1000000"}
         rig = Rig(next(self._directories), properties, disk=self.disk)
-        rig.coordinator._settings = rig.coordinator._settings._replace(rewrite_above_bytes=REWRITE_ABOVE_BYTES)
+        runtime = rig.coordinator.runtime
+        runtime._settings = runtime._settings._replace(rewrite_above_bytes=REWRITE_ABOVE_BYTES)
         for image in self._images:
             rig.local_topics.apply_loaded(image, {})
-            rig.local_topics.apply_config(image)  # the rig loads logs with no config of their topics
-            rig.topics.put_loaded(image)
+            config = TopicConfigChanged(image.name, image.configs)
+            rig.local_topics.apply(config, lambda: None)  # the rig loads logs with no config of their topics
+            rig.topics.state.apply(TopicCreated(image))
         rig.groups.offsets_topic.maybe_start()
         rig.background.run_all()
         return rig

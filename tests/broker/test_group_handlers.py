@@ -36,7 +36,7 @@ from ottla.protocol.messages.offset_fetch import (
 )
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.broker.rig import Rig, bytes_of
-from tests.coordinator.members import subscription
+from tests.coordinator.group.members import subscription
 
 GROUP = "readers"
 
@@ -201,8 +201,8 @@ def test_remembered_heartbeats_keep_a_session_alive_and_end_with_the_generation(
     for _ in range(5):
         rig.advance(8_000)
         assert member.heartbeat() == 0
-    assert rig.peer.is_patient
-    rig.peer.is_patient = False
+    assert rig.peer.is_deferrable
+    rig.peer.is_deferrable = False
     second = Member(rig)
     waiting = rig.send(
         encode_request(
@@ -220,7 +220,7 @@ def test_remembered_heartbeats_keep_a_session_alive_and_end_with_the_generation(
     )
     assert isinstance(waiting, Deferred)
     assert member.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
-    assert not rig.peer.is_patient  # its join comes next
+    assert not rig.peer.is_deferrable  # its join comes next
     assert member.join().generation_id == 2
     assert waiting.is_complete
     assert member.heartbeat(generation_id=1) == ErrorCode.ILLEGAL_GENERATION
@@ -299,6 +299,22 @@ def test_remembered_commits_are_checked_again_when_the_group_changes(member: Mem
     member.leave()
     assert commit(rig, offset=9, **ours) == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert fetch(rig) == {("orders", 0): (4, "note")}
+
+
+def test_remembered_commits_of_a_single_partition_keep_a_session_alive(member: Member) -> None:
+    rig = member.rig
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        member_id=member.member_id,
+        generation_id_or_member_epoch=member.generation,
+        topics=[OffsetCommitRequestTopic(name="orders", partitions=[partition])],
+    )
+    for _ in range(5):
+        response = rig.ask(request, OffsetCommitResponse, 8)
+        assert response.topics[0].partitions[0].error_code == 0
+        rig.advance(8_000)
+    assert member.heartbeat() == 0
 
 
 def test_remembered_commits_of_a_consumer_that_assigns_itself_end_when_somebody_joins(rig: Rig) -> None:

@@ -2,45 +2,25 @@
 
 import pytest
 
-from ottla.broker.housekeeping import Housekeeping
-from ottla.broker.timers import Timers
 from ottla.core.types import TopicPartition
 from tests.broker.conftest import MakeRig
-from tests.broker.fake_loop import FakeLoop
 from tests.broker.rig import Rig
-from tests.storage.hand_driven import HandBackground
 from tests.storage.log_making import batch
 
 ORDERS = TopicPartition("orders", 0)
 
 
 class Housekept:
-    """A rig with its housekeeping on a loop of its own."""
+    """A rig whose time goes on second by second."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
-        self.loop = FakeLoop()
-        self.timers = Timers(self.loop.as_loop)
-        self.background = HandBackground()
-        self.housekeeping = Housekeeping(
-            self.timers,
-            rig.log_manager,
-            rig.flusher,
-            rig.replicas,
-            rig.config,
-            disk=rig.disk,
-            background=self.background,
-            clock=rig.clock,
-        )
-        self.housekeeping.start()
+        self.housekeeping = rig.core.housekeeping
 
     def run_for(self, delay_ms: int) -> None:
-        """Both clocks go on together, second by second."""
         for _ in range(delay_ms // 1000):
-            self.rig.now_ms += 1000
-            self.loop.run_for(1000)
-            self.background.run_all()
-            self.rig.flush()
+            self.rig.loop.run_for(1000)
+            self.rig.settle()
 
 
 @pytest.fixture
@@ -95,9 +75,11 @@ def test_high_watermarks_are_checkpointed_when_they_move_and_at_the_end(housekep
     assert rig.log_manager.read_high_watermarks()[0] == {ORDERS: 1}
     writes = rig.disk.counts["write_atomically"]
     housekept.housekeeping.checkpoint_high_watermarks()
+    rig.settle()
     assert rig.disk.counts["write_atomically"] == writes, "nothing moved"
     rig.produce(batch(b"b"))
     housekept.housekeeping.stop()
+    rig.settle()
     assert rig.log_manager.read_high_watermarks()[0] == {ORDERS: 2}
 
 
@@ -115,13 +97,13 @@ def test_scrub_ticks_only_while_a_round_is_under_way(housekept: Housekept) -> No
     rig = housekept.rig
     rig.create_topic()
     rig.produce(batch(b"a"))
-    idle = len(housekept.timers.wheel)
+    idle = len(housekept.rig.wheel)
     housekept.run_for(70_000)
     assert housekept.housekeeping._scrubber.rounds_finished == 1
-    assert len(housekept.timers.wheel) == idle
+    assert len(housekept.rig.wheel) == idle
     housekept.run_for(180_000)
     assert housekept.housekeeping._scrubber.rounds_finished == 4
-    assert len(housekept.timers.wheel) == idle
+    assert len(housekept.rig.wheel) == idle
 
 
 def test_damage_is_told(housekept: Housekept, caplog: pytest.LogCaptureFixture) -> None:
@@ -138,4 +120,4 @@ def test_damage_is_told(housekept: Housekept, caplog: pytest.LogCaptureFixture) 
 def test_nothing_is_left_in_the_wheel_after_the_stop(housekept: Housekept) -> None:
     housekept.run_for(61_000)  # within a scrub
     housekept.housekeeping.stop()
-    assert len(housekept.timers.wheel) == 0
+    assert len(housekept.rig.wheel) == 0

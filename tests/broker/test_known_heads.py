@@ -6,14 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker import known_heads
-from ottla.broker.known_heads import HEAD_POSITION, KnownHeads, records_after
+from ottla.broker.connection_notes import notes_of
+from ottla.broker.known_heads import HEAD_BYTES_MAX, HEAD_POSITION, KnownHead, learn_head, records_after
+from ottla.broker.request_memo import RequestMemo
 from ottla.core.cluster import PartitionState
 from ottla.core.errors import ErrorCode, ProtocolViolation
 from ottla.core.exchange import Deferred
 from ottla.protocol.frames import parse_request_header
 from ottla.protocol.produce_client_codec import encode_produce_request
 from ottla.protocol.produce_codec import decode_produce_request
+from ottla.records.compression import ZSTD
 from ottla.storage.log_config import LogConfig
 from tests.broker.rig import FakePeer, Rig, bytes_of, decode_produced
 from tests.replication.partitions import make_partition
@@ -38,22 +40,26 @@ def request(
     return bytearray(b"".join(parts)[4:])
 
 
-def learned(heads: KnownHeads, version: int, frame: bytearray) -> int:
+def new_memo() -> RequestMemo[KnownHead]:
+    return RequestMemo(versions=12, key_bytes_max=HEAD_BYTES_MAX)
+
+
+def learned(version: int, frame: bytearray, memo: RequestMemo[KnownHead] | None = None) -> int:
     view = memoryview(frame)
     body = parse_request_header(view).body_position
     records = decode_produce_request(view, body, version).topics[0][1][0][1]
     assert records is not None
-    return heads.learn(version, view, records, make_partition(), acks=-1, timeout_ms=1000)
+    return learn_head(memo or new_memo(), version, view, records, make_partition(), acks=-1, timeout_ms=1000)
 
 
 @given(st.sampled_from(VERSIONS_WITH_A_SHORT_WAY), st.binary(min_size=1, max_size=20_000), st.text(max_size=20))
 @settings(max_examples=100, deadline=None)
 def test_what_follows_a_learned_head_are_the_records(version: int, records: bytes, client_id: str) -> None:
     frame = memoryview(request(version, records, client_id=client_id))
-    heads = KnownHeads(12)
-    end = learned(heads, version, bytearray(frame))
+    memo = new_memo()
+    end = learned(version, bytearray(frame), memo)
     assert end > HEAD_POSITION
-    assert heads.find(version, bytes(frame[HEAD_POSITION:end])) is not None
+    assert bytes(frame[HEAD_POSITION:end]) in memo.by_version[version]
     found = records_after(version, frame, end)
     assert found is not None
     assert bytes(found) == records
@@ -65,7 +71,7 @@ def test_short_way_reads_what_the_long_way_reads_or_nothing(
     version: int, records: bytes, other: bytes, data: st.DataObject
 ) -> None:
     first = request(version, records)
-    end = learned(KnownHeads(12), version, first)
+    end = learned(version, first)
     second = request(version, other, correlation_id=2)
     cut = data.draw(st.integers(0, 5))
     tail = data.draw(st.binary(max_size=5))
@@ -88,7 +94,7 @@ def test_short_way_reads_what_the_long_way_reads_or_nothing(
 @pytest.mark.parametrize("version", VERSIONS_WITH_A_SHORT_WAY)
 def test_request_with_anything_after_its_records_is_not_learned(version: int) -> None:
     frame = request(version, b"\0" * 40)
-    assert learned(KnownHeads(12), version, frame + bytes(4)) == 0
+    assert learned(version, frame + bytes(4)) == 0
 
 
 @pytest.mark.parametrize("version", range(9, 12))
@@ -96,7 +102,7 @@ def test_request_with_anything_after_its_records_is_not_learned(version: int) ->
 def test_request_whose_tags_end_in_zeros_is_not_learned(version: int, byte: bytes) -> None:
     frame = request(version, byte * 40)
     frame[-1:] = b"\x01\x09\x03\x00\x00\x00"  # one tagged field of the request: tag 9, three bytes
-    assert learned(KnownHeads(12), version, frame) == 0
+    assert learned(version, frame) == 0
 
 
 @pytest.mark.parametrize("version", range(9, 12))
@@ -104,46 +110,16 @@ def test_length_that_is_written_too_long_is_not_learned(version: int) -> None:
     frame = request(version, b"\0" * 40)
     at = len(frame) - 3 - 40 - 1
     frame[at : at + 1] = b"\xa9\x00"  # 41 in two bytes
-    assert learned(KnownHeads(12), version, frame) == 0
+    assert learned(version, frame) == 0
 
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_versions_without_the_common_answer_are_not_learned(version: int) -> None:
-    assert learned(KnownHeads(12), version, request(version, b"x")) == 0
+    assert learned(version, request(version, b"x")) == 0
 
 
 def test_head_that_is_too_long_is_not_learned() -> None:
-    assert learned(KnownHeads(12), 9, request(9, b"x", client_id="c" * 600)) == 0
-
-
-def test_heads_are_bounded_and_all_forgotten_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_heads, "_HEADS_MAX", 5)
-    heads = KnownHeads(12)
-    frames = [request(9, b"x", client_id=f"client-{number}") for number in range(6)]
-    ends = [learned(heads, 9, frame) for frame in frames]
-    ends = [learned(heads, 9, frame) for frame in frames[:5]]  # again: they are counted once
-    known = [heads.find(9, bytes(frame[HEAD_POSITION:end])) for frame, end in zip(frames, ends, strict=False)]
-    assert sum(one is not None for one in known) <= 5
-
-
-def test_head_is_forgotten_when_its_partition_changes() -> None:
-    for change in ("state", "config", "offline"):
-        heads = KnownHeads(12)
-        frame = memoryview(request(9, b"x"))
-        partition = make_partition()
-        records = decode_produce_request(frame, parse_request_header(frame).body_position, 9).topics[0][1][0][1]
-        assert records is not None
-        end = heads.learn(9, frame, records, partition, acks=1, timeout_ms=5)
-        head = bytes(frame[HEAD_POSITION:end])
-        assert heads.find(9, head) is not None
-        assert heads.find(8, head) is None
-        if change == "state":
-            partition.state = PartitionState(1, 4, (1,), (1,))
-        elif change == "config":
-            partition.log.set_config(LogConfig(compact=True))
-        else:
-            partition.is_offline = True
-        assert heads.find(9, head) is None
+    assert learned(9, request(9, b"x", client_id="c" * 600)) == 0
 
 
 # In the handler
@@ -163,7 +139,7 @@ def test_short_way_gives_the_same_bytes_as_the_long_way(rig: Rig, version: int, 
         )
         short_way = rig.send_produce(("fast", 0, records), version=version, acks=acks, correlation_id=number, peer=peer)
         assert bytes_of(short_way) == bytes_of(long_way).replace(b"long", b"fast")
-        assert (peer.produce_head_end > 0) is (version in VERSIONS_WITH_A_SHORT_WAY)
+        assert (notes_of(peer).produce_head_end > 0) is (version in VERSIONS_WITH_A_SHORT_WAY)
     assert rig.partition("long").log.size_bytes == rig.partition("fast").log.size_bytes
 
 
@@ -193,7 +169,7 @@ def test_short_way_refuses_with_the_same_bytes_as_the_long_way(rig: Rig, version
     for number, records in enumerate(faulty_batches()):
         rig.send_produce(("fast", 0, batch(b"learn")), version=version, peer=peer)
         rig.send_produce(("long", 0, batch(b"learn")), version=version, peer=FakePeer())
-        assert peer.produce_head_end > 0
+        assert notes_of(peer).produce_head_end > 0
         long_way, short_way = (
             rig.send_produce((topic, 0, records), version=version, correlation_id=number, peer=sender)
             for topic, sender in (("long", FakePeer()), ("fast", peer))
@@ -207,7 +183,7 @@ def test_request_with_two_partitions_takes_the_long_way_each_time(rig: Rig) -> N
     for number in range(3):
         answer = rig.send_produce(("orders", 0, batch(b"a")), ("orders", 1, batch(b"b")))
         assert [one.base_offset for one in decode_produced(answer).topics[0][1]] == [number, number]
-        assert rig.peer.produce_head_end == 0
+        assert notes_of(rig.peer).produce_head_end == 0
 
 
 def test_connection_that_changes_its_partition_learns_the_new_head(rig: Rig) -> None:
@@ -248,3 +224,44 @@ def test_topic_that_was_made_again_gets_its_own_batches(rig: Rig) -> None:
     assert rig.produce(batch(b"a")) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
     rig.create_topic()
     assert rig.produce(batch(b"b")) == (0, 0)
+
+
+@pytest.mark.parametrize("change", ["config", "offline"])
+def test_head_is_forgotten_when_its_partition_changes(rig: Rig, change: str) -> None:
+    rig.create_topic()
+    assert [rig.produce(batch(b"a"), acks=1) for _ in range(2)] == [(0, 0), (0, 1)]
+    if change == "config":
+        rig.log_manager.update_config("orders", LogConfig(compact=True))
+        assert rig.produce(batch(b"a", key=None), acks=1) == (ErrorCode.INVALID_RECORD, -1)
+        assert notes_of(rig.peer).produce_head_end == 0
+    else:
+        rig.replicas.take_offline([rig.partition().topic_partition])
+        assert rig.produce(batch(b"a"), acks=1) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+
+def test_known_head_is_no_way_around_a_leadership_that_was_lost(rig: Rig) -> None:
+    rig.create_topic()
+    assert rig.produce(batch(b"a"), acks=1) == (0, 0)
+    rig.replicas.update_state(rig.partition().topic_partition, PartitionState(2, 1, (2,), (1, 2)))
+    assert rig.produce(batch(b"b"), acks=1) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    rig.replicas.update_state(rig.partition().topic_partition, PartitionState(1, 2, (1,), (1, 2)))
+    assert rig.produce(batch(b"c"), acks=1) == (0, 1)
+    assert rig.partition().log.leader_epochs.epoch_of(1) == 2
+
+
+def test_small_compressed_batch_of_a_known_head_takes_no_thread_when_its_topic_was_made_anew(rig: Rig) -> None:
+    rig.create_topic()
+    compressed = bytes(batch(b"v", codec=ZSTD))
+    for offset in range(2):
+        assert rig.produce(compressed) == (0, offset)
+    rig.pump.call(rig.topics.delete, "orders")
+    rig.create_topic()
+    assert rig.produce(compressed) == (0, 0)
+    assert not rig.background.waiting
+
+
+def test_small_compressed_batch_is_refused_for_lack_of_replicas_without_a_thread(rig: Rig) -> None:
+    rig.create_topic(min_insync_replicas="2")
+    for _ in range(3):
+        assert rig.produce(bytes(batch(b"v", codec=ZSTD))) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    assert not rig.background.waiting

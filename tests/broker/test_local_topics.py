@@ -1,8 +1,20 @@
 """The controller's decisions made real: logs, partitions, the metadata cache."""
 
 import errno
-from collections.abc import Callable
+from functools import partial
+from random import Random
 
+import pytest
+
+from ottla.controller.deltas import (
+    PartitionsAdded,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeleted,
+    TopicDeletionStarted,
+    TopicDelta,
+)
+from ottla.controller.state import ClusterState, StoredBrokerConfigs
 from ottla.core.cluster import PartitionState, TopicImage
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
@@ -22,14 +34,15 @@ def image(topic_id: bytes = b"\x01" * 16, **partitions: PartitionState) -> Topic
 
 
 def restarted(make_rig: MakeRig, rig: Rig, *directories: str) -> Rig:
-    """A new life on the same disk, after a clean stop."""
-    rig.log_manager.shutdown(rig.now_ms)
+    """A new life on the same disk, after a clean stop; the store is a new one."""
+    rig.run(rig.core.stop())
     return make_rig(disk=rig.disk, directories=directories or ("/data",))
 
 
 def test_only_partitions_of_this_broker_get_a_log(rig: Rig) -> None:
     applied: list[int] = []
-    rig.local_topics.apply_topic(image(p0=HERE, p1=ELSEWHERE, p2=HERE), lambda: applied.append(1))
+    rig.local_topics.apply(TopicCreated(image(p0=HERE, p1=ELSEWHERE, p2=HERE)), lambda: applied.append(1))
+    rig.settle()
     assert applied == [1]
     assert [str(one) for one in rig.log_manager.partitions()] == ["orders-0", "orders-2"]
     assert rig.replicas.find("orders", 1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -38,7 +51,8 @@ def test_only_partitions_of_this_broker_get_a_log(rig: Rig) -> None:
 
 def test_loaded_topic_goes_on_where_it_was(make_rig: MakeRig) -> None:
     rig = make_rig()
-    rig.local_topics.apply_topic(image(), lambda: None)
+    rig.local_topics.apply(TopicCreated(image()), lambda: None)
+    rig.settle()
     rig.produce(batch(b"a", b"b"))
     again = restarted(make_rig, rig)
     again.local_topics.apply_loaded(image(), {TopicPartition("orders", 0): 1})
@@ -54,7 +68,8 @@ def test_missing_log_of_a_loaded_topic_is_made(make_rig: MakeRig) -> None:
 
 def test_folder_of_an_older_topic_of_the_name_is_set_aside_for_good(make_rig: MakeRig) -> None:
     rig = make_rig()
-    rig.local_topics.apply_topic(image(), lambda: None)
+    rig.local_topics.apply(TopicCreated(image()), lambda: None)
+    rig.settle()
     rig.produce(batch(b"old"))
     again = restarted(make_rig, rig)
     again.local_topics.apply_loaded(image(b"\x02" * 16), {TopicPartition("orders", 0): 1})
@@ -68,7 +83,8 @@ def test_folder_of_an_older_topic_of_the_name_is_set_aside_for_good(make_rig: Ma
 
 def test_folder_that_lost_its_id_is_given_it_again(make_rig: MakeRig) -> None:
     rig = make_rig()
-    rig.local_topics.apply_topic(image(), lambda: None)
+    rig.local_topics.apply(TopicCreated(image()), lambda: None)
+    rig.settle()
     rig.produce(batch(b"a"))
     rig.disk.remove(f"/data/orders-0/{PARTITION_METADATA_FILE}")
     again = restarted(make_rig, rig)
@@ -80,7 +96,8 @@ def test_folder_that_lost_its_id_is_given_it_again(make_rig: MakeRig) -> None:
 def test_log_is_not_made_anew_while_a_directory_is_offline(make_rig: MakeRig) -> None:
     disk = SimulatedDisk()
     rig = make_rig(disk=disk, directories=("/a", "/b"))
-    rig.local_topics.apply_topic(image(p0=HERE, p1=HERE), lambda: None)
+    rig.local_topics.apply(TopicCreated(image(p0=HERE, p1=HERE)), lambda: None)
+    rig.settle()
     rig.log_manager.shutdown(rig.now_ms)
     disk.fail_next("list", errno.EIO, path_prefix="/b")
     again = make_rig(disk=disk, directories=("/a", "/b"))
@@ -102,7 +119,8 @@ def test_removed_topic_is_gone_with_its_folders_after_the_delay(rig: Rig) -> Non
     rig.create_topic("orders", 2, file_delete_delay_ms="1000")
     rig.produce(batch(b"a"))
     removed: list[int] = []
-    rig.local_topics.remove_topic("orders", lambda: removed.append(1))
+    rig.local_topics.apply(TopicDeletionStarted("orders", (0, 1)), lambda: removed.append(1))
+    rig.settle()
     assert removed == [1]
     assert rig.cache.topics == {}
     assert rig.log_manager.partitions() == []
@@ -110,6 +128,7 @@ def test_removed_topic_is_gone_with_its_folders_after_the_delay(rig: Rig) -> Non
     assert len(names) == 2
     assert all(name.endswith("-delete") for name in names)
     rig.log_manager.remove_due(rig.now_ms + 1000)
+    rig.settle()
     assert [entry.name for entry in rig.disk.list("/data") if entry.is_dir] == []
 
 
@@ -118,67 +137,103 @@ def test_flush_that_is_under_way_when_its_topic_goes_harms_nobody(rig: Rig) -> N
     rig.create_topic("payments")
     rig.send_produce(("orders", 0, batch(b"a")))
     rig.turn()  # the fsync is with its thread now
-    rig.local_topics.remove_topic("orders", lambda: None)
+    rig.local_topics.apply(TopicDeletionStarted("orders", (0,)), lambda: None)
     rig.background.run_all()
     assert rig.produce(batch(b"b"), "payments") == (0, 0)
 
 
 def test_unknown_topic_can_be_removed(rig: Rig) -> None:
     removed: list[int] = []
-    rig.local_topics.remove_topic("unknown", lambda: removed.append(1))
+    rig.local_topics.apply(TopicDeletionStarted("unknown", ()), lambda: removed.append(1))
     assert removed == [1]
 
 
-def large(count: int = 50, configs: dict[str, str] | None = None) -> TopicImage:
-    return TopicImage("orders", b"\x01" * 16, configs or {}, dict.fromkeys(range(count), HERE))
-
-
-def in_turns(rig: Rig) -> list[Callable[[], None]]:
-    """What the next turns of the loop would do."""
-    planned: list[Callable[[], None]] = []
-    rig.local_topics._call_soon = planned.append
-    return planned
+def large(count: int = 50) -> TopicImage:
+    return TopicImage("orders", b"\x01" * 16, {}, dict.fromkeys(range(count), HERE))
 
 
 def test_large_topic_is_made_and_deleted_over_several_turns(rig: Rig) -> None:
-    planned = in_turns(rig)
     done: list[str] = []
-    rig.local_topics.apply_topic(large(), lambda: done.append("made"))
+    rig.local_topics.apply(TopicCreated(large()), lambda: done.append("made"))
     assert 0 < len(rig.log_manager.partitions()) < 50
     assert "orders" not in rig.cache.topics
-    while planned:
-        planned.pop()()
+    rig.settle()
     assert done == ["made"]
     assert len(rig.cache.topics["orders"].partitions) == len(rig.log_manager.partitions()) == 50
-    rig.local_topics.remove_topic("orders", lambda: done.append("removed"))
+    rig.local_topics.apply(TopicDeletionStarted("orders", tuple(range(50))), lambda: done.append("removed"))
     assert "orders" not in rig.cache.topics
     assert done == ["made"]
-    while planned:
-        planned.pop()()
+    rig.settle()
     assert done == ["made", "removed"]
     assert not rig.log_manager.partitions()
 
 
 def test_deletion_stops_the_making_of_the_rest(rig: Rig) -> None:
-    planned = in_turns(rig)
     done: list[str] = []
-    rig.local_topics.apply_topic(large(), lambda: done.append("made"))
-    rig.local_topics.remove_topic("orders", lambda: done.append("removed"))
-    while planned:
-        planned.pop(0)()
+    rig.local_topics.apply(TopicCreated(large()), lambda: done.append("made"))
+    rig.local_topics.apply(TopicDeletionStarted("orders", tuple(range(50))), lambda: done.append("removed"))
+    rig.settle()
     assert sorted(done) == ["made", "removed"]
     assert "orders" not in rig.cache.topics
     assert not rig.log_manager.partitions()
 
 
 def test_config_that_changes_meanwhile_holds_for_logs_that_are_made_after(rig: Rig) -> None:
-    planned = in_turns(rig)
-    rig.local_topics.apply_topic(large(), lambda: None)
-    rig.local_topics.apply_config(large(configs={"segment.bytes": "4096"}))
-    while planned:
-        planned.pop()()
+    rig.local_topics.apply(TopicCreated(large()), lambda: None)
+    rig.local_topics.apply(TopicConfigChanged("orders", {"segment.bytes": "4096"}), lambda: None)
+    rig.settle()
     assert {log.config.segment_bytes for log in rig.log_manager.logs()} == {4096}
     assert rig.cache.topics["orders"].configs == {"segment.bytes": "4096"}
+
+
+def test_partitions_in_the_making_are_hidden_while_a_config_shows_at_once(rig: Rig) -> None:
+    rig.local_topics.apply(TopicCreated(large(2)), lambda: None)
+    rig.settle()
+    rig.local_topics.apply(PartitionsAdded("orders", dict.fromkeys(range(2, 50), HERE)), lambda: None)
+    rig.local_topics.apply(TopicConfigChanged("orders", {"segment.bytes": "4096"}), lambda: None)
+    seen = rig.cache.topics["orders"]
+    assert (list(seen.partitions), seen.configs) == ([0, 1], {"segment.bytes": "4096"})
+    rig.settle()
+    assert list(rig.cache.topics["orders"].partitions) == list(range(50))
+
+
+def take_step(rig: Rig, random: Random) -> bool:
+    """Any one of what the loop and the threads have to do; False when that is nothing."""
+    soon, waiting = rig.loop.soon, rig.background.waiting
+    if soon and (not waiting or random.random() < 0.5):
+        soon.pop(random.randrange(len(soon)))()
+    elif waiting:
+        rig.background.run_one()
+    return bool(soon or waiting)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_clients_see_in_the_end_what_the_controller_has(rig: Rig, seed: int) -> None:
+    random = Random(seed)
+    state = ClusterState([], StoredBrokerConfigs({}, {}))
+    created = dict.fromkeys(range(30), HERE)
+    deltas: list[TopicDelta] = [
+        TopicCreated(TopicImage("orders", b"\x01" * 16, {}, created)),
+        TopicConfigChanged("orders", {"segment.ms": "5"}),
+        PartitionsAdded("orders", dict.fromkeys(range(30, 75), HERE)),
+        TopicConfigChanged("orders", {"retention.ms": "7"}),
+        PartitionsAdded("orders", dict.fromkeys(range(75, 80), HERE)),
+        *((TopicDeletionStarted("orders", tuple(range(80))), TopicDeleted("orders")) if seed % 4 == 0 else ()),
+    ]
+    applied: list[TopicDelta] = []
+    for delta in deltas:
+        if isinstance(delta, TopicDeleted):  # decided when the files are gone
+            while take_step(rig, random):
+                pass
+        state.apply(delta)
+        rig.local_topics.apply(delta, partial(applied.append, delta))
+        for _ in range(random.randrange(4)):
+            take_step(rig, random)
+    while take_step(rig, random):
+        pass
+    assert sorted(applied, key=deltas.index) == deltas
+    assert rig.cache.topics == state.topics
+    assert len(rig.log_manager.partitions()) == len(rig.replicas.partitions) == (0 if seed % 4 == 0 else 80)
 
 
 def test_a_foreign_folder_takes_only_its_own_partition_away(rig: Rig) -> None:

@@ -7,6 +7,7 @@ from ottla.core.cluster import TopicImage
 from ottla.core.config.config import BrokerConfig
 from ottla.storage.duplicate_logs import DuplicateLog
 from ottla.testing.simulated_disk import SimulatedDisk
+from tests.storage.hand_driven import HandBackground
 from tests.storage.log_making import NOW_MS
 from tests.storage.managed_logs import ManagedLogs
 
@@ -19,7 +20,13 @@ class CaseIgnoringDisk(SimulatedDisk):
 
 def load(disk: SimulatedDisk, *names: str) -> list[str]:
     images = [TopicImage(name, bytes(16), {}, {}) for name in names]
-    return load_logs(ManagedLogs(disk).manager, images, BrokerConfig.parse({"log.dirs": "/a"}), lambda: NOW_MS)
+    return load_logs(
+        ManagedLogs(disk).manager,
+        images,
+        BrokerConfig.parse({"log.dirs": "/a"}),
+        clock=lambda: NOW_MS,
+        background=HandBackground(),
+    )
 
 
 def test_topics_that_would_share_a_folder_keep_a_broker_from_starting() -> None:

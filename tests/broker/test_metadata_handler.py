@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.controller.topics import NewTopic
+from ottla.controller.new_topics import NewTopic
 from ottla.core.cluster import PartitionState, TopicImage
 from ottla.core.errors import ErrorCode
 from ottla.core.exchange import Deferred
@@ -83,7 +83,7 @@ def test_unknown_and_illegal_names_are_told_apart(make_rig: MakeRig) -> None:
         "a b": ErrorCode.INVALID_TOPIC_EXCEPTION,
         "x" * 250: ErrorCode.INVALID_TOPIC_EXCEPTION,
     }
-    assert rig.topics.images == {}
+    assert rig.topics.state.topics == {}
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 12])

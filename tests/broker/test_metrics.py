@@ -9,7 +9,6 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 
 from ottla.broker.metrics.definitions import METRICS, PROCESS_METRICS
 from ottla.broker.metrics.exposition import render
-from ottla.broker.metrics.group_figures import CoordinatorFigures
 from ottla.broker.metrics.measured_ports import FlushMetrics, MeasuredFlushes, MeasuredStore
 from ottla.broker.metrics.requests import UNKNOWN_API, ApiMetrics
 from ottla.broker.metrics.snapshot import Snapshot, SnapshotTaker, Sources
@@ -42,13 +41,8 @@ class Metered:
     """A rig that measures."""
 
     def __init__(self, make_rig: MakeRig, **options: Any) -> None:
-        self.sources = Sources(Facts())
+        self.sources = Sources()
         self.rig: Rig = make_rig(metrics=self.sources, **options)
-        self.sources.replicas = self.rig.replicas
-        self.sources.cache = self.rig.cache
-        self.sources.logs = self.rig.log_manager
-        self.sources.wheel = self.rig.wheel
-        self.sources.groups = CoordinatorFigures(self.rig.coordinator)
 
     def api(self, key: int) -> ApiMetrics:
         return self.sources.requests.by_api[key]
@@ -262,7 +256,7 @@ def test_both_formats_say_the_same(metered: Metered) -> None:
 
 
 def test_a_broker_that_just_starts_can_be_scraped() -> None:
-    names = {family.name for family in parsed(take(Sources(Facts())))}
+    names = {family.name for family in parsed(take(Sources()))}
     assert "ottla_broker_state" in names
     assert "ottla_partitions" not in names
 

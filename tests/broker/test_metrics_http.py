@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.broker.metrics.broker_metrics import BrokerMetrics
+from ottla.broker.metrics.snapshot import Sources
 from ottla.broker.states import BrokerState
 from tests.broker.test_metrics import Facts
 
@@ -25,7 +26,12 @@ class Stage:
         self._thread.start()
         self._held = threading.Event()
         self.metrics = BrokerMetrics(
-            self.facts, self.loop, listen="127.0.0.1:0", health_timeout_ms=health_timeout_ms, with_partitions=True
+            self.facts,
+            Sources(),
+            self.loop,
+            listen="127.0.0.1:0",
+            health_timeout_ms=health_timeout_ms,
+            with_partitions=True,
         )
         self.on_loop(self.metrics.start)
 
@@ -143,7 +149,7 @@ def test_nobody_is_answered_after_the_stop() -> None:
 
 def test_an_address_that_is_taken_is_named(stage: Stage) -> None:
     second = BrokerMetrics(
-        Facts(), stage.loop, listen=stage.metrics.address, health_timeout_ms=1000, with_partitions=True
+        Facts(), Sources(), stage.loop, listen=stage.metrics.address, health_timeout_ms=1000, with_partitions=True
     )
     with pytest.raises(OSError, match="can't listen there"):
         second.start()

@@ -215,7 +215,7 @@ def test_abandoned_produce_leaves_nothing_behind(rig: Rig) -> None:
     assert isinstance(answer, Deferred)
     answer.abandon()
     assert rig.replicas.waiting.produces.delayed == 0
-    assert len(rig.wheel) == 0
+    assert len(rig.wheel) == rig.idle_timers
 
 
 def test_fsync_that_fails_is_a_storage_error_for_all_who_wait(rig: Rig) -> None:
@@ -469,3 +469,57 @@ def test_batch_that_grows_beyond_what_all_may_have_is_walked_alone(make_rig: Mak
     answer = rig.send_produce(("orders", 0, batch(bytes(40 * 1024 * 1024), codec=ZSTD)))
     rig.background.run_all()
     assert decode_produced(answer).topics[0][1][0].error_code == 0
+
+
+def test_batch_is_prepared_anew_when_its_topic_becomes_compacted_meanwhile(make_rig: MakeRig) -> None:
+    rig = make_rig({"ottla.produce.validate.records": "always"})
+    rig.create_topic()
+    answers = [rig.send_produce(("orders", 0, threads_batch(key)), peer=FakePeer()) for key in (None, b"k")]
+    rig.log_manager.update_config("orders", LogConfig(compact=True, walks_records=True))
+    rig.background.run_all()
+    produced = [decode_produced(answer).topics[0][1][0] for answer in answers]
+    assert [(one.error_code, one.base_offset) for one in produced] == [(ErrorCode.INVALID_RECORD, -1), (0, 0)]
+    assert produced[0].record_errors[0][0] == 0
+    assert rig.partition().log.log_end_offset == 20
+
+
+def test_batch_is_prepared_anew_when_its_topic_gets_another_codec_meanwhile(rig: Rig) -> None:
+    rig.create_topic(compression_type="gzip")
+    answer = rig.send_produce(("orders", 0, batch(b"a")))
+    rig.log_manager.update_config("orders", LogConfig(compression_type="lz4"))
+    rig.background.run_all()
+    assert decode_produced(answer).topics[0][1][0].error_code == 0
+    assert [header.compression for header in headers_of(rig.partition().log)] == [LZ4]
+
+
+def test_batch_for_a_topic_that_is_made_while_others_are_prepared_is_checked(rig: Rig) -> None:
+    rig.create_topic("packed", compression_type="gzip")
+    keyless = batch(b"a", b"b", key=None)
+    answer = rig.send_produce(("packed", 0, batch(b"c")), ("compacted", 0, keyless))
+    preparation = rig.background.waiting.pop()
+    rig.create_topic("compacted", cleanup_policy="compact")
+    rig.background.submit(*preparation)
+    rig.background.run_all()
+    codes = {topic: some[0].error_code for topic, some in decode_produced(answer).topics}
+    assert codes == {"packed": 0, "compacted": ErrorCode.INVALID_RECORD}
+    assert log_values(rig, "compacted") == []
+
+
+def test_prepared_batch_of_a_topic_that_is_deleted_meanwhile_is_refused(rig: Rig) -> None:
+    rig.create_topic(compression_type="gzip")
+    answer = rig.send_produce(("orders", 0, batch(b"a")))
+    preparation = rig.background.waiting.pop()
+    rig.pump.call(rig.topics.delete, "orders")
+    rig.background.submit(*preparation)
+    rig.background.run_one()
+    assert decode_produced(answer).topics[0][1][0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("state", [PartitionState(2, 1, (2,), (1, 2)), PartitionState(1, 1, (1,), (1, 2))])
+@pytest.mark.parametrize("acks", [1, -1])
+def test_produce_that_waits_hears_that_the_leadership_was_lost(rig: Rig, acks: int, state: PartitionState) -> None:
+    rig.create_topic(flush_messages="1")
+    answers = [rig.send_produce(("orders", 0, batch(b"a")), acks=acks) for _ in range(2)]  # the long way, the short
+    rig.replicas.update_state(rig.partition().topic_partition, state)
+    produced = [decode_produced(answer).topics[0][1][0] for answer in answers]
+    assert [(one.error_code, one.base_offset) for one in produced] == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)] * 2

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from ottla.broker.stored_configs import log_unusable_topic_configs, with_stored
-from ottla.controller.configs import StoredBrokerConfigs
+from ottla.controller.state import StoredBrokerConfigs
 from ottla.core.cluster import TopicImage
 from ottla.core.config.config import BrokerConfig, ConfigSource
 

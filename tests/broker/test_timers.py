@@ -4,13 +4,13 @@ import pytest
 
 from ottla.broker.timers import Repeating, Timers
 from ottla.core.timing_wheel import TimerTask
-from tests.broker.fake_loop import FakeLoop
+from tests.storage.hand_driven import HandLoop
 
 
 class Noting(TimerTask):
     __slots__ = ("_loop", "ran_at")
 
-    def __init__(self, loop: FakeLoop) -> None:
+    def __init__(self, loop: HandLoop) -> None:
         super().__init__()
         self._loop = loop
         self.ran_at: list[float] = []
@@ -20,21 +20,21 @@ class Noting(TimerTask):
 
 
 @pytest.fixture
-def loop() -> FakeLoop:
-    return FakeLoop()
+def loop() -> HandLoop:
+    return HandLoop()
 
 
 @pytest.fixture
-def timers(loop: FakeLoop) -> Timers:
-    return Timers(loop.as_loop)
+def timers(loop: HandLoop) -> Timers:
+    return Timers(loop)
 
 
-def test_idle_wheel_has_no_timer(loop: FakeLoop, timers: Timers) -> None:
+def test_idle_wheel_has_no_timer(loop: HandLoop, timers: Timers) -> None:
     timers.arm()
     assert loop.pending == []
 
 
-def test_task_runs_at_its_time_and_not_before(loop: FakeLoop, timers: Timers) -> None:
+def test_task_runs_at_its_time_and_not_before(loop: HandLoop, timers: Timers) -> None:
     task = Noting(loop)
     timers.add(task, delay_ms=250)
     loop.run_for(249)
@@ -44,7 +44,7 @@ def test_task_runs_at_its_time_and_not_before(loop: FakeLoop, timers: Timers) ->
     assert loop.pending == []
 
 
-def test_one_timer_stands_at_the_next_expiry(loop: FakeLoop, timers: Timers) -> None:
+def test_one_timer_stands_at_the_next_expiry(loop: HandLoop, timers: Timers) -> None:
     late, soon = Noting(loop), Noting(loop)
     timers.add(late, delay_ms=5000)
     timers.add(soon, delay_ms=10)
@@ -56,7 +56,7 @@ def test_one_timer_stands_at_the_next_expiry(loop: FakeLoop, timers: Timers) -> 
     assert len(late.ran_at) == 1
 
 
-def test_cancelled_task_costs_at_most_one_empty_wakeup(loop: FakeLoop, timers: Timers) -> None:
+def test_cancelled_task_costs_at_most_one_empty_wakeup(loop: HandLoop, timers: Timers) -> None:
     task = Noting(loop)
     timers.add(task, delay_ms=10)
     task.cancel()
@@ -65,7 +65,7 @@ def test_cancelled_task_costs_at_most_one_empty_wakeup(loop: FakeLoop, timers: T
     assert loop.pending == []
 
 
-def test_task_that_fails_does_not_stop_the_others(loop: FakeLoop, timers: Timers) -> None:
+def test_task_that_fails_does_not_stop_the_others(loop: HandLoop, timers: Timers) -> None:
     class Failing(TimerTask):
         def run(self, now_ms: int) -> None:
             raise RuntimeError("a bug")
@@ -79,7 +79,7 @@ def test_task_that_fails_does_not_stop_the_others(loop: FakeLoop, timers: Timers
     assert len(later.ran_at) == 1
 
 
-def test_closed_timers_fire_no_more(loop: FakeLoop, timers: Timers) -> None:
+def test_closed_timers_fire_no_more(loop: HandLoop, timers: Timers) -> None:
     task = Noting(loop)
     timers.add(task, delay_ms=10)
     timers.close()
@@ -88,7 +88,7 @@ def test_closed_timers_fire_no_more(loop: FakeLoop, timers: Timers) -> None:
     assert task.ran_at == []
 
 
-def test_work_repeats_and_its_first_turn_comes_after_one_interval(loop: FakeLoop, timers: Timers) -> None:
+def test_work_repeats_and_its_first_turn_comes_after_one_interval(loop: HandLoop, timers: Timers) -> None:
     ran: list[float] = []
     timers.every(100, lambda: ran.append(loop.now))
     loop.run_for(99)
@@ -97,7 +97,7 @@ def test_work_repeats_and_its_first_turn_comes_after_one_interval(loop: FakeLoop
     assert 9 <= len(ran) <= 10
 
 
-def test_work_that_fails_on_the_disk_is_tried_again(loop: FakeLoop, timers: Timers) -> None:
+def test_work_that_fails_on_the_disk_is_tried_again(loop: HandLoop, timers: Timers) -> None:
     ran: list[int] = []
 
     def work() -> None:
@@ -109,7 +109,7 @@ def test_work_that_fails_on_the_disk_is_tried_again(loop: FakeLoop, timers: Time
     assert len(ran) == 3
 
 
-def test_stopped_work_does_not_come_again(loop: FakeLoop, timers: Timers) -> None:
+def test_stopped_work_does_not_come_again(loop: HandLoop, timers: Timers) -> None:
     ran: list[int] = []
     task = timers.every(100, lambda: ran.append(1))
     loop.run_for(150)
@@ -119,7 +119,7 @@ def test_stopped_work_does_not_come_again(loop: FakeLoop, timers: Timers) -> Non
     assert len(timers.wheel) == 0
 
 
-def test_work_can_stop_itself(loop: FakeLoop, timers: Timers) -> None:
+def test_work_can_stop_itself(loop: HandLoop, timers: Timers) -> None:
     tasks: list[Repeating] = []
     ran: list[int] = []
 

@@ -4,6 +4,7 @@ from errno import EIO
 
 import pytest
 
+from ottla.controller.deltas import TopicCreated, TopicDeletionStarted
 from ottla.core.errors import ErrorCode
 from ottla.core.exchange import Deferred
 from ottla.protocol.codec import decode_response, encode_request
@@ -163,12 +164,10 @@ def test_those_who_asked_hear_of_a_deleted_topic(rig: Rig) -> None:
 def test_topic_that_is_deleted_before_its_names_are_durable_stays_away(rig: Rig) -> None:
     image = rig.create_topic("other")
     heard: list[str] = []
-    rig.log_manager._background = rig.background  # fsyncs end when the test says so
-    rig.local_topics.apply_topic(image._replace(name="orders"), lambda: heard.append("applied"))
-    rig.local_topics.remove_topic("orders", lambda: heard.append("removed"))
+    rig.local_topics.apply(TopicCreated(image._replace(name="orders")), lambda: heard.append("applied"))
+    rig.local_topics.apply(TopicDeletionStarted("orders", (0,)), lambda: heard.append("removed"))
     assert not heard
-    rig.background.run_all()
-    rig.background.run_all()
+    rig.settle()
     assert "orders" not in rig.cache.topics
     assert [str(partition) for partition in rig.log_manager.partitions()] == ["other-0"]
     assert heard == ["applied", "removed"]

@@ -26,7 +26,7 @@ COMMANDS = [
             ("pyarrow", ["run", "-b", NOWHERE, *STORE, "--once"]),
             ("pyarrow", ["replay", "-b", NOWHERE, *STORE]),
             ("py4j", ["export", "-b", NOWHERE, "/nonexistent/files"]),
-            ("msgspec", ["redrive", "-b", NOWHERE]),
+            ("pyspark", ["redrive", "-b", NOWHERE]),
             ("pyarrow", ["init-store", *STORE]),
             ("pyarrow", ["init-store", "--store", "cassandra", "--cassandra", f"{NOWHERE}/ottla"]),
             ("pyarrow", ["show", *STORE]),
@@ -97,16 +97,16 @@ def words(what: str, library: str, extras: str) -> str:
     return f"{what} needs {library}: install Ottla with its {listed} (in a clone: pip install '.[{brackets}]')"
 
 
-@pytest.mark.parametrize("place", range(len(COMMANDS)), ids=lambda place: " ".join(COMMANDS[place][0][:2]))
-def test_a_command_names_the_extra_in_one_line(outcomes: list[dict[str, Any]], place: int) -> None:
-    _, what, library, extras = COMMANDS[place]
-    assert outcomes[place] == {"code": 1, "said": f"Error: {words(what, library, extras)}\n"}
+@pytest.mark.parametrize("index", range(len(COMMANDS)), ids=lambda index: " ".join(COMMANDS[index][0][:2]))
+def test_a_command_names_the_extra_in_one_line(outcomes: list[dict[str, Any]], index: int) -> None:
+    _, what, library, extras = COMMANDS[index]
+    assert outcomes[index] == {"code": 1, "said": f"Error: {words(what, library, extras)}\n"}
 
 
-@pytest.mark.parametrize("place", range(len(PYTHON)), ids=lambda place: PYTHON[place][1])
-def test_a_call_raises_an_error_that_names_the_extra(outcomes: list[dict[str, Any]], place: int) -> None:
-    _, what, library, extras = PYTHON[place]
-    outcome = outcomes[len(COMMANDS) + place]
+@pytest.mark.parametrize("index", range(len(PYTHON)), ids=lambda index: PYTHON[index][1])
+def test_a_call_raises_an_error_that_names_the_extra(outcomes: list[dict[str, Any]], index: int) -> None:
+    _, what, library, extras = PYTHON[index]
+    outcome = outcomes[len(COMMANDS) + index]
     assert outcome["said"] == words(what, library, extras), outcome
     assert outcome["raised"] == "ExtraMissing"
 

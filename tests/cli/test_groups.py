@@ -151,7 +151,7 @@ def test_a_group_with_a_member_is_described_but_neither_reset_nor_deleted(
         assert {(part["client_id"], part["host"]) for part in described["partitions"]} == {("member", "127.0.0.1")}
         (with_members,) = ottla("groups", "describe", "reading", "--members", "--json").json
         (member,) = with_members["members"]
-        assert [place["partition"] for place in member["assignment"]] == [0, 1]
+        assert [topic_partition["partition"] for topic_partition in member["assignment"]] == [0, 1]
         assert "read-now(0,1)" in ottla("groups", "describe", "reading", "--members").out
         assert [group["group"] for group in ottla("groups", "list", "--state", "stable", "--json").json] == ["reading"]
         refused = ottla("groups", "reset-offsets", "reading", "--all-topics", "--to-earliest", "--execute")

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -49,6 +50,46 @@ def test_on_a_narrow_terminal_cells_are_folded_not_cut() -> None:
     os.close(ours)
     assert shown.count("y") == 100
     assert "[b]1[/b]" in shown  # a cell is text, not markup
+
+
+@pytest.mark.process
+def test_headings_break_only_at_hyphens_where_a_table_does_not_fit() -> None:
+    titles = (
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "CURRENT-OFFSET",
+        "LOG-END-OFFSET",
+        "LAG",
+        "CONSUMER-ID",
+        "HOST",
+        "CLIENT-ID",
+    )
+    cells = ("billing", "orders", 0, 12345, 23456, 11111, "ottla-cli-" + "0f" * 16, "127.0.0.1", "ottla-cli")
+    columns = f"[number(t) if isinstance(c, int) else t for t, c in zip({titles!r}, {cells!r})]"
+    code = f"from ottla.cli.output import number, print_table; print_table({columns}, [{cells!r}])"
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    subprocess.run([sys.executable, "-c", code], stdout=theirs, env=environment, check=True)
+    os.close(theirs)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", os.read(ours, 65536).decode()).splitlines()
+    os.close(ours)
+    assert max(len(line.rstrip()) for line in lines) <= 80
+    words = " ".join(lines).split()
+    assert {
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "CURRENT-",
+        "LOG-",
+        "END-",
+        "OFFSET",
+        "LAG",
+        "CONSUMER-",
+        "HOST",
+        "CLIENT-",
+    } <= {*words}
+    assert {"0", "12345", "23456", "11111"} <= {*words}, "figures stay whole"
 
 
 @pytest.mark.process

@@ -74,7 +74,7 @@ def test_json_lines_keep_every_byte(
 
 
 def test_json_fields_are_those_of_kcat() -> None:
-    (line,) = json_lines([RECORD], lambda place: 1).splitlines()
+    (line,) = json_lines([RECORD], lambda topic_partition: 1).splitlines()
     assert list(json.loads(line).items()) == [
         ("topic", "50%t"), ("partition", 3), ("offset", 7), ("tstype", "create"), ("ts", 1_700_000_000_000),
         ("broker", 1), ("headers", ["h", "1", "n", None]), ("key", "k"), ("payload", "v"),

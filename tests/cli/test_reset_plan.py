@@ -70,19 +70,23 @@ def test_a_plan_without_lines_for_the_group_is_refused() -> None:
         read_plan(["other,a,0,1\n"], "g")
 
 
-places = st.builds(TopicPartition, st.text("abc-._", min_size=1, max_size=5), st.integers(0, 9))
+topic_partitions = st.builds(TopicPartition, st.text("abc-._", min_size=1, max_size=5), st.integers(0, 9))
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.dictionaries(places, st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 100)), min_size=1))
+@given(
+    st.dictionaries(
+        topic_partitions, st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 100)), min_size=1
+    )
+)
 def test_every_move_ends_within_its_log_and_its_lines_are_read_back(
     drawn: dict[TopicPartition, tuple[int, int, int]],
 ) -> None:
-    ends = {place: Ends(first, first + length) for place, (first, length, _) in drawn.items()}
-    wanted = {place: offset for place, (_, _, offset) in drawn.items()}
+    ends = {topic_partition: Ends(first, first + length) for topic_partition, (first, length, _) in drawn.items()}
+    wanted = {topic_partition: offset for topic_partition, (_, _, offset) in drawn.items()}
     moves = plan_moves(wanted, {}, ends)
     for move in moves:
-        first, end = ends[move.place]
+        first, end = ends[move.topic_partition]
         assert first <= move.new_offset <= end
-        assert (move.note == "") == (move.new_offset == wanted[move.place])
-    assert read_plan(plan_lines(moves).splitlines(), "g") == {move.place: move.new_offset for move in moves}
+        assert (move.note == "") == (move.new_offset == wanted[move.topic_partition])
+    assert read_plan(plan_lines(moves).splitlines(), "g") == {move.topic_partition: move.new_offset for move in moves}

@@ -112,5 +112,5 @@ def test_network_settings_follow_the_config() -> None:
 
 
 def test_a_common_key_without_effect_is_refused_with_the_reason() -> None:
-    with pytest.raises(ConfigError, match=r"metadata\.max\.age\.ms \(every operation asks for fresh metadata"):
+    with pytest.raises(ConfigError, match=r"metadata\.max\.age\.ms \(every operation fetches new metadata"):
         ClientConfig.parse(ADMIN_DEFINITION, metadata_max_age_ms=5)

@@ -1,10 +1,17 @@
 """The embedded store with a loop that the test runs by hand, and an applier that only notes what it was told."""
 
 import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ottla.controller.deltas import (
+    PartitionsAdded,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeletionStarted,
+    TopicDelta,
+)
 from ottla.coordination import paths
 from ottla.coordination.embedded import EmbeddedStore
 from ottla.coordination.embedded_file import STORE_FILE_NAME
@@ -15,9 +22,10 @@ WAIT_SECONDS = 30.0
 
 
 class PumpedStore:
-    """A new store with the fixed nodes; callbacks run inside `run_until`."""
+    """A new store with the fixed nodes; callbacks run inside `run_until`, and `settle` before it waits for them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settle: Callable[[], None] = lambda: None) -> None:
+        self._settle = settle
         self._posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.store = EmbeddedStore(str(directory / STORE_FILE_NAME), post=self._posted.put)
         if not self.get(paths.TOPICS).is_ok:
@@ -26,7 +34,9 @@ class PumpedStore:
 
     def run_until(self, is_done: Callable[[], bool]) -> None:
         while not is_done():
-            self._posted.get(timeout=WAIT_SECONDS)()
+            self._settle()
+            if not is_done():
+                self._posted.get(timeout=WAIT_SECONDS)()
 
     def call(self, operation: Callable[..., None], *arguments: Any, **options: Any) -> Any:
         """The answer of `operation(*arguments, on_done, **options)`."""
@@ -58,23 +68,29 @@ class PumpedStore:
 
 
 class NotingApplier:
-    """The broker's side of `Topics`; can be told to keep its answers back."""
+    """The broker's side of the controller; can be told to keep its answers to deletions back."""
 
     def __init__(self) -> None:
-        self.applied: list[TopicImage] = []
-        self.added: list[tuple[TopicImage, list[int]]] = []
-        self.removed: list[str] = []
+        self.deltas: list[TopicDelta] = []
         self.answers_at_once = True
 
-    def apply_topic(self, image: TopicImage, on_applied: Callable[[], None]) -> None:
-        self.applied.append(image)
-        on_applied()
+    def apply(self, delta: TopicDelta, on_applied: Callable[[], None]) -> None:
+        self.deltas.append(delta)
+        if self.answers_at_once or not isinstance(delta, TopicDeletionStarted):
+            on_applied()
 
-    def apply_partitions(self, image: TopicImage, added: Sequence[int], on_applied: Callable[[], None]) -> None:
-        self.added.append((image, list(added)))
-        on_applied()
+    @property
+    def applied(self) -> list[TopicImage]:
+        return [delta.image for delta in self.deltas if isinstance(delta, TopicCreated)]
 
-    def remove_topic(self, name: str, on_removed: Callable[[], None]) -> None:
-        self.removed.append(name)
-        if self.answers_at_once:
-            on_removed()
+    @property
+    def added(self) -> list[list[int]]:
+        return [list(delta.partitions) for delta in self.deltas if isinstance(delta, PartitionsAdded)]
+
+    @property
+    def configs(self) -> list[dict[str, str]]:
+        return [delta.configs for delta in self.deltas if isinstance(delta, TopicConfigChanged)]
+
+    @property
+    def removed(self) -> list[str]:
+        return [delta.topic for delta in self.deltas if isinstance(delta, TopicDeletionStarted)]

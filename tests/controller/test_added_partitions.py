@@ -3,9 +3,10 @@
 import pytest
 
 from ottla.controller.added_partitions import NewPartitions
-from ottla.controller.assignments import PARTITIONS_MAX
+from ottla.controller.new_topics import NewTopic
+from ottla.controller.placement import PARTITIONS_MAX
 from ottla.controller.topic_faults import TopicFault
-from ottla.controller.topics import NewTopic, Topics
+from ottla.controller.topics import Topics
 from ottla.coordination import paths
 from ottla.core.cluster import PartitionState, TopicImage
 from ottla.core.errors import ErrorCode
@@ -14,14 +15,14 @@ from tests.controller.test_topics import created, make_topics
 
 
 def add(pump: PumpedStore, topics: Topics, wanted: NewPartitions, *, validate_only: bool = False) -> TopicImage:
-    image = pump.call(topics.added_partitions.add, wanted, validate_only=validate_only)
-    assert isinstance(image, TopicImage), image
-    return image
+    fault = pump.call(topics.add_partitions, wanted, validate_only=validate_only)
+    assert fault is None, fault
+    return topics.state.topics[wanted.topic]
 
 
 def fault_of(pump: PumpedStore, topics: Topics, wanted: NewPartitions) -> TopicFault:
     before = pump.tree()
-    fault = pump.call(topics.added_partitions.add, wanted)
+    fault = pump.call(topics.add_partitions, wanted)
     assert isinstance(fault, TopicFault), fault
     assert fault.message
     assert pump.tree() == before, "a refused addition changed nodes"
@@ -40,8 +41,8 @@ Made = tuple[Topics, NotingApplier, TopicImage]
 def test_added_partitions_are_written_applied_and_then_told(pump: PumpedStore, made: Made) -> None:
     topics, applier, before = made
     image = add(pump, topics, NewPartitions("orders", 5))
-    assert applier.added == [(image, [2, 3, 4])]
-    assert topics.images["orders"] == image
+    assert applier.added == [[2, 3, 4]]
+    assert topics.state.topics["orders"] == image
     assert image.topic_id == before.topic_id
     assert {index: image.partitions[index] for index in (0, 1)} == before.partitions
     for index in (2, 3, 4):
@@ -117,31 +118,31 @@ def test_validation_alone_changes_nothing(pump: PumpedStore, made: Made) -> None
     assert add(pump, topics, NewPartitions("orders", 4), validate_only=True) == before
     assert pump.tree() == tree
     assert not applier.added
-    fault = pump.call(topics.added_partitions.add, NewPartitions("orders", 1), validate_only=True)
+    fault = pump.call(topics.add_partitions, NewPartitions("orders", 1), validate_only=True)
     assert fault.error_code == ErrorCode.INVALID_PARTITIONS
 
 
 def test_of_two_concurrent_additions_to_the_same_count_one_wins(pump: PumpedStore, made: Made) -> None:
     topics, applier, _ = made
-    outcomes: list[TopicImage | TopicFault] = []
-    topics.added_partitions.add(NewPartitions("orders", 4), outcomes.append)
-    topics.added_partitions.add(NewPartitions("orders", 4), outcomes.append)
+    outcomes: list[TopicFault | None] = []
+    topics.add_partitions(NewPartitions("orders", 4), outcomes.append)
+    topics.add_partitions(NewPartitions("orders", 4), outcomes.append)
     pump.run_until(lambda: len(outcomes) == 2)
-    (image,) = [outcome for outcome in outcomes if isinstance(outcome, TopicImage)]
+    assert outcomes.count(None) == 1
     (fault,) = [outcome for outcome in outcomes if isinstance(outcome, TopicFault)]
     assert fault.error_code == ErrorCode.INVALID_PARTITIONS
-    assert [added for _, added in applier.added] == [[2, 3]]
-    assert topics.images["orders"] == image
+    assert applier.added == [[2, 3]]
+    assert sorted(topics.state.topics["orders"].partitions) == [0, 1, 2, 3]
 
 
 def test_concurrent_addition_that_wants_more_is_decided_anew(pump: PumpedStore, made: Made) -> None:
     topics, applier, _ = made
-    outcomes: list[TopicImage | TopicFault] = []
-    topics.added_partitions.add(NewPartitions("orders", 4), outcomes.append)
-    topics.added_partitions.add(NewPartitions("orders", 6), outcomes.append)
+    outcomes: list[TopicFault | None] = []
+    topics.add_partitions(NewPartitions("orders", 4), outcomes.append)
+    topics.add_partitions(NewPartitions("orders", 6), outcomes.append)
     pump.run_until(lambda: len(outcomes) == 2)
-    assert [added for _, added in applier.added] == [[2, 3], [4, 5]]
-    assert sorted(topics.images["orders"].partitions) == list(range(6))
+    assert applier.added == [[2, 3], [4, 5]]
+    assert sorted(topics.state.topics["orders"].partitions) == list(range(6))
     assigned = paths.decode_topic("", pump.get(paths.topic_path("orders")).value)
     assert sorted(assigned.partitions) == list(range(6))
 
@@ -150,10 +151,10 @@ def test_topic_that_is_deleted_meanwhile_takes_its_new_partitions_with_it(pump: 
     topics, applier = make_topics(pump)
     before = pump.tree()
     created(pump, topics, NewTopic("orders", 2, 1))
-    added: list[TopicImage | TopicFault] = []
+    added: list[TopicFault | None] = []
     deleted: list[TopicFault | None] = []
     # Found by the addition when it reads, deleted when it has written.
-    topics.added_partitions.add(NewPartitions("orders", 4), added.append)
+    topics.add_partitions(NewPartitions("orders", 4), added.append)
     pump.run_until(lambda: True)
     pump.call(pump.store.get, paths.TOPICS)
     topics.delete("orders", deleted.append)
@@ -165,9 +166,10 @@ def test_topic_that_is_deleted_meanwhile_takes_its_new_partitions_with_it(pump: 
 
 def test_topic_that_is_being_deleted_does_not_grow(pump: PumpedStore, made: Made) -> None:
     topics, applier, _ = made
-    outcomes: list[TopicImage | TopicFault] = []
+    outcomes: list[TopicFault | None] = []
     topics.delete("orders", lambda _: None)
-    topics.added_partitions.add(NewPartitions("orders", 4), outcomes.append)
+    topics.add_partitions(NewPartitions("orders", 4), outcomes.append)
+    pump.run_until(lambda: bool(outcomes))
     (fault,) = outcomes
     assert isinstance(fault, TopicFault)
     assert fault.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -177,7 +179,7 @@ def test_topic_that_is_being_deleted_does_not_grow(pump: PumpedStore, made: Made
 def test_store_that_fails_is_told_in_words(pump: PumpedStore, made: Made) -> None:
     topics, applier, _ = made
     pump.store.close()
-    fault = pump.call(topics.added_partitions.add, NewPartitions("orders", 4))
+    fault = pump.call(topics.add_partitions, NewPartitions("orders", 4))
     assert fault.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "SESSION_EXPIRED" in fault.message
     assert not applier.added

@@ -1,6 +1,6 @@
 """Changes of configs: what is refused, what the store has afterwards, and who hears of it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -8,49 +8,23 @@ from typing import Any
 import pytest
 
 from ottla.controller.config_edits import ConfigChange, ConfigEdit, ConfigFault, ConfigOperation
-from ottla.controller.config_nodes import NOTES_KEPT_MS, ConfigNodes
-from ottla.controller.configs import Configs, StoredBrokerConfigs
-from ottla.controller.topics import NewTopic, Topics
+from ottla.controller.config_notes import NOTES_KEPT_MS, ConfigNotes
+from ottla.controller.configs import Configs
+from ottla.controller.new_topics import NewTopic
+from ottla.controller.queue import EventQueue
+from ottla.controller.state import ClusterState, StoredBrokerConfigs
+from ottla.controller.topics import Topics
 from ottla.coordination import paths
-from ottla.coordination.store import Code, OnDone, Result, Write
-from ottla.core.cluster import TopicImage
 from ottla.core.config.config import BrokerConfig, ConfigSource
 from ottla.core.config.current import CurrentConfig
 from ottla.core.errors import ErrorCode
+from tests.controller.faulty_stores import ForgetfulStore
 from tests.controller.pumped_store import NotingApplier, PumpedStore
 
 DELETE = ConfigOperation.DELETE
 TOPIC_NODE = paths.config_path("topics", "orders")
 OWN_NODE = paths.config_path("brokers", "1")
 DEFAULT_NODE = paths.config_path("brokers", paths.DEFAULT_ENTITY)
-
-
-class NotingConfigApplier:
-    """The broker's side: only notes what it was told."""
-
-    def __init__(self) -> None:
-        self.applied: list[TopicImage] = []
-
-    def apply_config(self, image: TopicImage) -> None:
-        self.applied.append(image)
-
-
-class ForgetfulStore:
-    """A store whose connection breaks after each multi was carried out, or before it."""
-
-    def __init__(self, store: Any, *, is_applied: bool) -> None:
-        self._store = store
-        self._is_applied = is_applied
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def multi(self, writes: Sequence[Write], on_done: OnDone) -> None:
-        lost = Result(Code.CONNECTION_LOST, "", detail="cable cut")
-        if self._is_applied:
-            self._store.multi(writes, lambda _: on_done(lost))
-        else:
-            self._store.exists("/", lambda _: on_done(lost))
 
 
 class Desk:
@@ -60,36 +34,33 @@ class Desk:
         self.pump = PumpedStore(directory)
         self.now_ms = self.pump_now_ms()
         self.broker = BrokerConfig.parse(properties or {})
-        self.topics = Topics(
-            self.pump.store,
-            self.broker,
-            NotingApplier(),
-            random_bytes=Random(1).randbytes,
-            live_brokers=lambda: [1],
-            controller_epoch=lambda: 1,
-        )
-        self.pump.call(self.topics.create, NewTopic("orders", partitions=1, configs={"segment.ms": "1000"}))
+        self.state = ClusterState([], StoredBrokerConfigs({}, {}))
         self.use(self.pump.store)
+        self.pump.call(self.topics.create, NewTopic("orders", partitions=1, configs={"segment.ms": "1000"}))
 
     def pump_now_ms(self) -> int:
         stat = self.pump.get(paths.CONFIG).stat
         assert stat is not None
         return stat.ctime_ms
 
-    def use(self, store: Any, stored: StoredBrokerConfigs | None = None) -> None:
-        self.applier = NotingConfigApplier()
+    def use(self, store: Any) -> None:
+        """The controller goes on with another connection to the store."""
+        self.applier = NotingApplier()
         self.current = CurrentConfig(self.broker)
         self.heard: list[BrokerConfig] = []
         self.current.add_listener(self.heard.append)
-        self.nodes = ConfigNodes(store, lambda: self.now_ms)
-        self.configs = Configs(
-            self.nodes,
-            self.topics,
-            self.current,
+        self.notes_kept = ConfigNotes(store, lambda: self.now_ms)
+        queue = EventQueue(
+            store,
+            self.state,
             self.applier,
-            broker_id=1,
-            stored=stored or StoredBrokerConfigs({}, {}),
+            self.current,
+            random_bytes=Random(1).randbytes,
+            live_brokers=lambda: [1],
+            controller_epoch=lambda: 1,
         )
+        self.topics = Topics(queue)
+        self.configs = Configs(queue, self.notes_kept, broker_id=1)
 
     def alter(self, *edits: ConfigEdit, name: str = "orders", **options: Any) -> ConfigFault | None:
         change = ConfigChange(edits, options.pop("is_replacement", False))
@@ -131,8 +102,8 @@ def test_a_change_is_in_the_store_with_its_note_and_then_applied(desk: Desk) -> 
     expected = {"segment.ms": "1000", "retention.ms": "5000"}
     assert desk.entries() == expected
     assert desk.notes() == ["topics/orders"]
-    assert [image.configs for image in desk.applier.applied] == [expected]
-    assert desk.topics.images["orders"].configs == expected
+    assert desk.applier.configs == [expected]
+    assert desk.state.topics["orders"].configs == expected
 
 
 def test_a_replacement_leaves_only_what_it_names(desk: Desk) -> None:
@@ -187,7 +158,7 @@ def test_two_changes_at_a_time_are_both_kept(desk: Desk) -> None:
     expected = {"segment.ms": "1000", "retention.ms": "5000", "max.message.bytes": "99", "flush.ms": "9"}
     assert done == [None] * 3
     assert desk.entries() == expected
-    assert desk.topics.images["orders"].configs == expected
+    assert desk.state.topics["orders"].configs == expected
     assert len(desk.notes()) == 3
 
 
@@ -227,16 +198,16 @@ def test_a_topic_deleted_between_decision_and_write_is_gone(desk: Desk) -> None:
     desk.pump.store.delete(paths.topic_path("orders"), gone.append, version=-1)
     desk.pump.run_until(lambda: bool(done))
     refused(done[0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "orders")
-    assert desk.applier.applied == []
+    assert desk.applier.configs == []
 
 
 def test_a_lost_answer_is_settled_by_looking(desk: Desk) -> None:
     desk.use(ForgetfulStore(desk.pump.store, is_applied=True))
     assert desk.alter(ConfigEdit("retention.ms", "5")) is None
-    assert desk.topics.images["orders"].configs == {"segment.ms": "1000", "retention.ms": "5"}
+    assert desk.state.topics["orders"].configs == {"segment.ms": "1000", "retention.ms": "5"}
     desk.use(ForgetfulStore(desk.pump.store, is_applied=False))
     refused(desk.alter(ConfigEdit("retention.ms", "6")), ErrorCode.UNKNOWN_SERVER_ERROR, "CONNECTION_LOST", "cable cut")
-    assert desk.topics.images["orders"].configs == {"segment.ms": "1000", "retention.ms": "5"}
+    assert desk.state.topics["orders"].configs == {"segment.ms": "1000", "retention.ms": "5"}
 
 
 def test_a_malformed_node_is_named(desk: Desk) -> None:
@@ -261,7 +232,7 @@ def test_notes_of_earlier_runs_are_removed_when_they_are_old(desk: Desk) -> None
     desk.alter(ConfigEdit("retention.ms", "5"))
     desk.alter(ConfigEdit("retention.ms", "6"))
     desk.use(desk.pump.store)
-    load: Callable[..., None] = lambda on_done: desk.nodes.load_notes(lambda: on_done(None))  # noqa: E731
+    load: Callable[..., None] = lambda on_done: desk.notes_kept.load(lambda: on_done(None))  # noqa: E731
     desk.pump.call(load)
     assert len(desk.notes()) == 2
     desk.use(desk.pump.store)

@@ -1,17 +1,21 @@
 """What becomes of a request to create or delete a topic."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
 
-from ottla.controller.assignments import PARTITIONS_MAX
+from ottla.controller.new_topics import NewTopic
+from ottla.controller.placement import PARTITIONS_MAX
+from ottla.controller.queue import EventQueue
+from ottla.controller.state import ClusterState, StoredBrokerConfigs
 from ottla.controller.topic_faults import TopicFault
-from ottla.controller.topics import NewTopic, Topics
+from ottla.controller.topics import Topics
 from ottla.coordination import paths
 from ottla.coordination.node_json import encode_uuid
 from ottla.core.cluster import PartitionState, TopicImage
 from ottla.core.config.config import BrokerConfig
+from ottla.core.config.current import CurrentConfig
 from ottla.core.errors import ErrorCode
 from tests.controller.pumped_store import NotingApplier, PumpedStore
 
@@ -24,22 +28,23 @@ def make_topics(
     brokers: tuple[int, ...] = (1, 2, 3),
     random_bytes: Callable[[int], bytes] | None = None,
     ignores_case: bool = False,
+    images: Sequence[TopicImage] = (),
     **properties: str,
 ) -> Made:
     config = BrokerConfig.parse(
         {"log.dirs": "/data", **{key.replace("_", "."): value for key, value in properties.items()}}
     )
     applier = NotingApplier()
-    topics = Topics(
+    queue = EventQueue(
         pump.store,
-        config,
+        ClusterState(images, StoredBrokerConfigs({}, {}), ignores_case=ignores_case),
         applier,
+        CurrentConfig(config),
         random_bytes=random_bytes or Random(3).randbytes,
         live_brokers=lambda: list(brokers),
         controller_epoch=lambda: 5,
-        ignores_case=ignores_case,
     )
-    return topics, applier
+    return Topics(queue), applier
 
 
 def created(pump: PumpedStore, topics: Topics, new: NewTopic) -> TopicImage:
@@ -63,7 +68,7 @@ def test_topic_by_counts_is_written_applied_and_then_told(pump: PumpedStore) -> 
         pump, topics, NewTopic("orders", partitions=3, replication_factor=2, configs={"retention.ms": "60000"})
     )
     assert applier.applied == [image]
-    assert topics.images == {"orders": image}
+    assert topics.state.topics == {"orders": image}
     assert image.configs == {"retention.ms": "60000"}
     assert sorted(image.partitions) == [0, 1, 2]
     for state in image.partitions.values():
@@ -199,7 +204,7 @@ def test_validation_alone_writes_nothing(pump: PumpedStore) -> None:
     image = pump.call(topics.create, NewTopic("orders", 2, 1), validate_only=True)
     assert len(image.partitions) == 2
     assert pump.tree() == before
-    assert not topics.images
+    assert not topics.state.topics
     assert not applier.applied
     fault = pump.call(topics.create, NewTopic("..", 2, 1), validate_only=True)
     assert fault.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -214,9 +219,24 @@ def test_of_two_concurrent_creates_of_a_name_one_wins(pump: PumpedStore) -> None
     winner, loser = outcomes
     assert isinstance(winner, TopicImage)
     assert applier.applied == [winner]
-    assert topics.images == {"orders": winner}
+    assert topics.state.topics == {"orders": winner}
     assert isinstance(loser, TopicFault)
     assert loser.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_who_loses_a_creation_hears_of_it_when_the_topic_can_be_used(pump: PumpedStore) -> None:
+    topics, applier = make_topics(pump)
+    later: list[Callable[[], None]] = []
+    applier.apply = lambda delta, on_applied: later.append(on_applied)  # type: ignore[method-assign]
+    outcomes: list[TopicImage | TopicFault] = []
+    for _ in range(3):
+        topics.create(NewTopic("orders"), outcomes.append)
+    pump.run_until(lambda: bool(later))
+    topics.create(NewTopic("orders"), outcomes.append)
+    assert outcomes == []
+    later.pop()()
+    assert [isinstance(outcome, TopicImage) for outcome in outcomes] == [True, False, False, False]
+    assert fault_of(pump, topics, NewTopic("orders")).error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def test_of_two_concurrent_creates_of_colliding_names_one_wins(pump: PumpedStore) -> None:
@@ -237,7 +257,7 @@ def test_store_that_fails_is_told_in_words_and_leaves_the_name_free(pump: Pumped
     assert fault.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "a.b" in fault.message
     assert "SESSION_EXPIRED" in fault.message
-    assert not topics.images
+    assert not topics.state.topics
     assert not applier.applied
     assert pump.call(topics.create, NewTopic("a_b", 1, 1)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -248,7 +268,7 @@ def test_deleted_topic_is_gone_from_broker_and_store(pump: PumpedStore) -> None:
     created(pump, topics, NewTopic("orders", 3, 2, configs={"retention.ms": "1000"}))
     assert pump.call(topics.delete, "orders") is None
     assert applier.removed == ["orders"]
-    assert not topics.images
+    assert not topics.state.topics
     assert pump.tree() == before
 
 
@@ -268,7 +288,7 @@ def test_deletion_that_is_switched_off_is_refused(pump: PumpedStore) -> None:
     topics, _ = make_topics(pump, delete_topic_enable="false")
     created(pump, topics, NewTopic("orders", 1, 1))
     assert pump.call(topics.delete, "orders").error_code == ErrorCode.TOPIC_DELETION_DISABLED
-    assert "orders" in topics.images
+    assert "orders" in topics.state.topics
     assert not pump.get(paths.delete_topic_path("orders")).is_ok
 
 
@@ -299,11 +319,10 @@ def test_deletion_that_a_crash_cut_off_is_finished_by_the_next_start(pump: Pumpe
     pump.run_until(lambda: bool(applier.removed))
     assert pump.get(paths.delete_topic_path("orders")).is_ok
 
-    after_crash, applier = make_topics(pump)
-    after_crash.put_loaded(image)
-    assert pump.call(after_crash.finish_deletion, image) is None
+    after_crash, applier = make_topics(pump, images=[image])
+    assert pump.call(after_crash.finish_deletion, "orders") is None
     assert applier.removed == ["orders"]
-    assert not after_crash.images
+    assert not after_crash.state.topics
     assert pump.tree() == before
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.controller.topics import NewTopic
+from ottla.controller.new_topics import NewTopic
 from ottla.controller.tree_loader import TreeError, TreeLoader
 from ottla.coordination import paths
 from ottla.coordination.store import ANY_VERSION
@@ -28,7 +28,7 @@ def test_what_was_written_is_read_back(pump: PumpedStore) -> None:
     ):
         created(pump, topics, new)
     loaded = load(pump)
-    assert loaded == topics.images
+    assert loaded == topics.state.topics
     assert isinstance(loaded, dict)
     assert list(loaded["orders"].partitions) == list(range(12))
 

@@ -115,8 +115,8 @@ def test_a_rule_between_keys_is_left_out_when_one_of_them_is_refused_already() -
     ("properties", "said"),
     [
         ({"listeners": ""}, "at least one"),
-        ({"listeners": "A://h:1,A://h:2"}, "name A is there twice"),
-        ({"listeners": "A://h:1,B://h:1"}, "h:1 is there twice"),
+        ({"listeners": "A://h:1,A://h:2"}, "name A appears twice"),
+        ({"listeners": "A://h:1,B://h:1"}, "h:1 appears twice"),
         ({"listeners": "PLAINTEXT://h:65536"}, "at most 65535"),
         ({"listeners": "PLAINTEXT://::1:9092"}, "in brackets"),
         ({"listeners": "PLAINTEXT://h"}, "expected NAME://host:port"),
@@ -191,7 +191,7 @@ def test_asking_for_an_undeclared_key_or_another_type_is_a_bug() -> None:
     config = BrokerConfig.parse({})
     with pytest.raises(KeyError):
         config.get_int("no.such.key")
-    with pytest.raises(AssertionError, match=r"log\.dirs is no whole number"):
+    with pytest.raises(AssertionError, match=r"log\.dirs is not a whole number"):
         config.get_int("log.dirs")
-    with pytest.raises(AssertionError, match="is no whole number"):
+    with pytest.raises(AssertionError, match="is not a whole number"):
         config.get_int("delete.topic.enable")

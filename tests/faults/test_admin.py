@@ -202,7 +202,7 @@ def test_offsets_of_a_deleted_topic_are_not_those_of_the_next_with_its_name(clie
     eventually(lambda: committed(client, group_id) == ALL)
 
 
-def test_topic_of_the_coordinator_is_not_for_clients_to_write(client: RawClient, group_id: str) -> None:  # 28
+def test_topic_of_the_coordinator_is_not_for_clients_to_write(client: RawClient, group_id: str) -> None:
     for index in range(5):
         assert client.produce("__consumer_offsets", batch_of(b"forged"), partition=index).error_code == INVALID_TOPIC
     assert committed(client, group_id) == ALL

@@ -1,6 +1,6 @@
 """A broker that stops or is killed under its groups: no acknowledged commit is lost, and members just go on.
 
-FAULTS 55 as far as one broker shows it: the coordinator comes back from its log.
+The coordinator of one broker: it comes back from its log.
 """
 
 from collections.abc import Callable

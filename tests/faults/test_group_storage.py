@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.coordinator.runtime import partition_of_group
+from ottla.coordinator.group.coordinator import partition_of_group
 from ottla.core.cluster import OFFSETS_TOPIC
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.records.header import iter_headers
@@ -54,9 +54,9 @@ def group_in(index: int) -> str:
     return next(name for name in map(str, range(1000)) if partition_of(name) == index)
 
 
-def test_group_whose_partition_can_not_be_written_is_told_and_the_others_go_on(
+def test_group_whose_partition_can_not_be_written_is_refused_and_the_others_go_on(
     limited_broker: BrokerProcess, tmp_path: Path
-) -> None:  # 45
+) -> None:
     broker = limited_broker
     with RawClient(broker.port) as client:
         assert client.create_topic("orders") == 0
@@ -101,7 +101,7 @@ def test_group_whose_partition_can_not_be_written_is_told_and_the_others_go_on(
 @pytest.mark.parametrize("damage", ["cut", "noise behind", "zeros behind", "half a batch behind", "bit flipped"])
 def test_torn_end_of_the_offsets_costs_at_most_the_commit_that_was_being_written(
     start_broker: Callable[..., BrokerProcess], damage: str
-) -> None:  # 41, 55
+) -> None:
     broker = start_broker(*SETTINGS)
     group_id = group_in(2)
     with RawClient(broker.port) as client:
@@ -156,7 +156,7 @@ CUT_AT, UNHARMED_AT, LEFT_OUT_AT = (8, 16), (12,), (17, 30, 61, 70)
 @pytest.mark.parametrize("position", [*CUT_AT, *UNHARMED_AT, *LEFT_OUT_AT])
 def test_bit_flip_in_the_middle_of_the_offsets_is_told_and_harms_no_more_than_it_must(
     start_broker: Callable[..., BrokerProcess], position: int
-) -> None:  # 44
+) -> None:
     broker = start_broker(*SETTINGS)
     with RawClient(broker.port) as client:
         assert client.create_topic("orders") == 0

@@ -1,4 +1,4 @@
-"""FAULTS 50-54 and what else a member can do wrong, on the wire: each has its code, and the others go on."""
+"""What a member can do wrong, on the wire: each fault has its code, and the other members go on."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -91,7 +91,7 @@ def group(broker: BrokerProcess, client: RawClient) -> Iterator[Group]:
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_id_is_asked_for_since_version_4(group: Group, version: int) -> None:  # 50
+def test_id_is_asked_for_since_version_4(group: Group, version: int) -> None:
     member = group.member()
     joined = member.ask_join(version)
     assert joined.member_id.startswith("raw-")
@@ -104,21 +104,21 @@ def test_id_is_asked_for_since_version_4(group: Group, version: int) -> None:  #
 
 
 @pytest.mark.parametrize("version", range(5, 10))
-def test_static_member_needs_no_id_to_join(group: Group, version: int) -> None:  # 50
+def test_static_member_needs_no_id_to_join(group: Group, version: int) -> None:
     joined = group.member(instance_id="static").ask_join(version)
     assert (joined.error_code, joined.generation_id) == (0, 1)
     assert joined.member_id.startswith("static-")
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_session_timeout_out_of_range_is_refused(group: Group, version: int) -> None:  # 54
+def test_session_timeout_out_of_range_is_refused(group: Group, version: int) -> None:
     for timeout_ms in (99, 0, -1, -(2**31), 1_800_001, 2**31 - 1):
         member = group.member(session_timeout_ms=timeout_ms)
         assert member.ask_join(version).error_code == INVALID_SESSION_TIMEOUT
     assert group.member(session_timeout_ms=1_800_000).ask_join(version).error_code in (0, MEMBER_ID_REQUIRED)
 
 
-def test_group_without_a_name_is_refused(broker: BrokerProcess) -> None:  # 54
+def test_group_without_a_name_is_refused(broker: BrokerProcess) -> None:
     with RawMember(broker.port, "") as member:
         assert member.ask_join().error_code == INVALID_GROUP_ID
         assert member.sync().error_code == INVALID_GROUP_ID
@@ -268,7 +268,7 @@ def test_each_of_several_that_leave_has_its_own_error(group: Group, client: RawC
 # Commits
 
 
-def test_commit_of_an_old_generation_or_of_a_stranger_is_refused(group: Group, client: RawClient) -> None:  # 51
+def test_commit_of_an_old_generation_or_of_a_stranger_is_refused(group: Group, client: RawClient) -> None:
     first, second = group.member(), group.member()
     rebalance_all(first)
     assert first.commit("orders", 3) == 0
@@ -288,7 +288,7 @@ def test_commit_of_an_old_generation_or_of_a_stranger_is_refused(group: Group, c
     assert committed(client, group.group_id) == {("orders", 0): 6}
 
 
-def test_commit_before_the_assignment_is_there_is_refused(group: Group, client: RawClient) -> None:  # 51
+def test_commit_before_the_assignment_is_there_is_refused(group: Group, client: RawClient) -> None:
     member = group.member()
     assert member.join().error_code == 0
     assert member.commit("orders", 1) == REBALANCE_IN_PROGRESS
@@ -297,7 +297,7 @@ def test_commit_before_the_assignment_is_there_is_refused(group: Group, client: 
     assert committed(client, group.group_id) == {("orders", 0): 2}
 
 
-def test_generation_may_commit_while_the_next_one_gathers(group: Group, client: RawClient) -> None:  # 51
+def test_generation_may_commit_while_the_next_one_gathers(group: Group, client: RawClient) -> None:
     first, second = group.member(), group.member()
     rebalance_all(first)
     second.send_join()
@@ -335,7 +335,7 @@ def test_commit_with_too_long_a_text_or_for_no_partition_is_refused(group: Group
 # Two with one instance id
 
 
-def test_older_of_two_with_one_instance_id_is_fenced_everywhere(group: Group) -> None:  # 52
+def test_older_of_two_with_one_instance_id_is_fenced_everywhere(group: Group) -> None:
     older, newer = group.member(instance_id="one"), group.member(instance_id="one")
     rebalance_all(older)
     assert newer.join().error_code == 0
@@ -350,7 +350,7 @@ def test_older_of_two_with_one_instance_id_is_fenced_everywhere(group: Group) ->
     assert newer.commit("orders", 1) == 0
 
 
-def test_join_that_waits_is_fenced_by_the_next_with_its_instance_id(group: Group) -> None:  # 52
+def test_join_that_waits_is_fenced_by_the_next_with_its_instance_id(group: Group) -> None:
     first = group.member()
     rebalance_all(first)
     older, newer = group.member(instance_id="one"), group.member(instance_id="one")
@@ -363,7 +363,7 @@ def test_join_that_waits_is_fenced_by_the_next_with_its_instance_id(group: Group
     settle(first if first.is_leader else newer, first, newer)
 
 
-def test_sync_that_waits_is_fenced_by_the_next_with_its_instance_id(group: Group) -> None:  # 52
+def test_sync_that_waits_is_fenced_by_the_next_with_its_instance_id(group: Group) -> None:
     first, older, newer = group.member(), group.member(instance_id="one"), group.member(instance_id="one")
     assert gather(first, older) is first
     older.send_sync()
@@ -375,7 +375,7 @@ def test_sync_that_waits_is_fenced_by_the_next_with_its_instance_id(group: Group
     settle(first if first.is_leader else newer, first, newer)
 
 
-# Members that die in a rebalance (53)
+# Members that die in a rebalance
 
 
 def rejoin(*members: RawMember) -> list[JoinGroupResponse]:
@@ -394,7 +394,7 @@ def settle_anew(*members: RawMember) -> None:
 
 
 @pytest.mark.parametrize("dead", [0, 1, 2])
-def test_member_that_never_joins_again_is_dropped_at_the_rebalance_timeout(group: Group, dead: int) -> None:  # 53
+def test_member_that_never_joins_again_is_dropped_at_the_rebalance_timeout(group: Group, dead: int) -> None:
     members = [group.member(rebalance_timeout_ms=SHORT_MS) for _ in range(3)]
     rebalance_all(*members)
     newcomer = group.member(rebalance_timeout_ms=SHORT_MS)
@@ -412,7 +412,7 @@ def test_member_that_never_joins_again_is_dropped_at_the_rebalance_timeout(group
 @pytest.mark.parametrize("has_synced", [True, False])
 def test_member_that_dies_around_its_sync_is_dropped_and_others_settle(
     group: Group, is_leader_dead: bool, has_synced: bool
-) -> None:  # 53
+) -> None:
     members = [group.member(rebalance_timeout_ms=SHORT_MS) for _ in range(3)]
     dying = group.member(rebalance_timeout_ms=SHORT_MS, session_timeout_ms=SHORT_MS)
     if is_leader_dead:
@@ -436,7 +436,7 @@ def test_member_that_dies_around_its_sync_is_dropped_and_others_settle(
     settle_anew(*members)
 
 
-def test_newcomer_that_dies_while_it_waits_is_dropped_and_others_settle(group: Group) -> None:  # 53
+def test_newcomer_that_dies_while_it_waits_is_dropped_and_others_settle(group: Group) -> None:
     members = [group.member(rebalance_timeout_ms=SHORT_MS * 10) for _ in range(2)]
     rebalance_all(*members)
     dying = group.member(session_timeout_ms=SHORT_MS)
@@ -447,7 +447,7 @@ def test_newcomer_that_dies_while_it_waits_is_dropped_and_others_settle(group: G
     settle_anew(*members)
 
 
-def test_id_that_is_never_used_holds_nobody_up_for_longer_than_its_session(group: Group) -> None:  # 53
+def test_id_that_is_never_used_holds_nobody_up_for_longer_than_its_session(group: Group) -> None:
     members = [group.member(), group.member()]
     rebalance_all(*members)
     idle = group.member(session_timeout_ms=SHORT_MS)

@@ -1,4 +1,4 @@
-"""FAULTS 21-26 against a running broker: a producer's batch is in the log once, whatever is sent again."""
+"""Faults of idempotent producers against a running broker: a batch is in the log once, whatever is sent again."""
 
 import time
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class Producer:
         return produced.error_code, produced.base_offset
 
 
-def test_retry_of_any_of_the_last_five_batches_gets_its_first_offset(client: RawClient, topic: str) -> None:  # 21
+def test_retry_of_any_of_the_last_five_batches_gets_its_first_offset(client: RawClient, topic: str) -> None:
     producer = Producer(client, topic)
     for number in range(7):
         assert producer.send(number * 2, b"a", b"b") == (0, 1 + number * 2)
@@ -50,7 +50,7 @@ def test_retry_of_any_of_the_last_five_batches_gets_its_first_offset(client: Raw
     assert client.log_end_offset(topic) == 15
 
 
-def test_sequence_gap_is_refused(client: RawClient, topic: str) -> None:  # 22
+def test_sequence_gap_is_refused(client: RawClient, topic: str) -> None:
     producer = Producer(client, topic)
     assert producer.send(0) == (0, 1)
     assert producer.send(2) == (OUT_OF_ORDER_SEQUENCE, -1)
@@ -58,12 +58,12 @@ def test_sequence_gap_is_refused(client: RawClient, topic: str) -> None:  # 22
     assert producer.send(2) == (0, 3)
 
 
-def test_producer_without_state_may_start_anywhere(client: RawClient, topic: str) -> None:  # 22
+def test_producer_without_state_may_start_anywhere(client: RawClient, topic: str) -> None:
     assert Producer(client, topic).send(41) == (0, 1)
     assert Producer(client, topic, producer_id=987_654_321).send(5) == (0, 2)  # an id that this broker never gave
 
 
-def test_sequence_wraps_at_its_end(client: RawClient, topic: str) -> None:  # 23
+def test_sequence_wraps_at_its_end(client: RawClient, topic: str) -> None:
     producer = Producer(client, topic)
     assert producer.send(MAX_SEQUENCE - 1, b"a", b"b", b"c") == (0, 1)  # ends at sequence 0
     assert producer.send(1) == (0, 4)
@@ -74,7 +74,7 @@ def test_sequence_wraps_at_its_end(client: RawClient, topic: str) -> None:  # 23
     assert other.send(0) == (0, 6)
 
 
-def test_old_producer_epoch_is_refused(client: RawClient, topic: str) -> None:  # 24
+def test_old_producer_epoch_is_refused(client: RawClient, topic: str) -> None:
     producer = Producer(client, topic, epoch=3)
     assert producer.send(0) == (0, 1)
     assert producer.send(1, epoch=2) == (INVALID_PRODUCER_EPOCH, -1)
@@ -82,7 +82,7 @@ def test_old_producer_epoch_is_refused(client: RawClient, topic: str) -> None:  
     assert producer.send(1) == (0, 2)
 
 
-def test_new_epoch_has_to_start_at_sequence_0(client: RawClient, topic: str) -> None:  # 25
+def test_new_epoch_has_to_start_at_sequence_0(client: RawClient, topic: str) -> None:
     producer = Producer(client, topic)
     assert producer.send(0) == (0, 1)
     assert producer.send(1, epoch=1) == (OUT_OF_ORDER_SEQUENCE, -1)
@@ -92,7 +92,7 @@ def test_new_epoch_has_to_start_at_sequence_0(client: RawClient, topic: str) -> 
 
 @pytest.mark.parametrize("stop", ["clean stop", "kill"])
 def test_retry_after_a_restart_is_still_a_duplicate(start_broker: Callable[..., BrokerProcess], stop: str) -> None:
-    broker = start_broker()  # 26
+    broker = start_broker()
     producers: dict[str, Producer] = {}
     with RawClient(broker.port) as client:
         for name in ("kept", "corrupt-snapshot", "cut-snapshot", "no-snapshot"):
@@ -125,7 +125,7 @@ def test_retry_after_a_restart_is_still_a_duplicate(start_broker: Callable[..., 
     assert "Traceback" not in broker.log
 
 
-def test_producer_ids_are_not_given_twice_over_a_kill(start_broker: Callable[..., BrokerProcess]) -> None:  # 26
+def test_producer_ids_are_not_given_twice_over_a_kill(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker()
     given = []
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""FAULTS 70: a topic's name never reaches the file system unless it is a legal one."""
+"""An illegal topic name never reaches the file system."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def files_of(broker: BrokerProcess) -> set[Path]:
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-def test_illegal_name_is_refused_and_touches_no_file(shared_broker: BrokerProcess, name: str) -> None:  # 70
+def test_illegal_name_is_refused_and_touches_no_file(shared_broker: BrokerProcess, name: str) -> None:
     before = files_of(shared_broker)
     with RawClient(shared_broker.port) as client:
         assert client.create_topic(name) == INVALID_TOPIC
@@ -50,7 +50,7 @@ def test_illegal_name_is_refused_and_touches_no_file(shared_broker: BrokerProces
 
 
 @pytest.mark.parametrize("name", ["x" * 249, "A.b_c-9", "...", "-", "_", "0"])
-def test_legal_name_at_the_edge_is_taken(shared_broker: BrokerProcess, name: str) -> None:  # 70
+def test_legal_name_at_the_edge_is_taken(shared_broker: BrokerProcess, name: str) -> None:
     with RawClient(shared_broker.port) as client:
         assert client.create_topic(name) == 0
         assert client.produce(name, batch_of(b"value")).error_code == 0

@@ -1,4 +1,4 @@
-"""FAULTS 14-20, 27, 28, 73, 74 against a running broker: what may not be produced is refused, and none of it kept."""
+"""Faults of produce against a running broker: it refuses what may not be produced, and keeps none of it."""
 
 import socket
 import struct
@@ -43,7 +43,7 @@ def assert_refused(client: RawClient, topic: str, records: bytes | bytearray | N
     assert client.produce(topic, batch_of(b"after")).base_offset == 1
 
 
-def test_flipped_bit_anywhere_under_the_checksum_is_refused(client: RawClient, topic: str) -> None:  # 14
+def test_flipped_bit_anywhere_under_the_checksum_is_refused(client: RawClient, topic: str) -> None:
     sound = batch_of(b"value", b"another")
     for position in range(17, len(sound)):
         for bit in (0x01, 0x10, 0x80):
@@ -53,18 +53,18 @@ def test_flipped_bit_anywhere_under_the_checksum_is_refused(client: RawClient, t
     assert_refused(client, topic, batch, CORRUPT_MESSAGE)
 
 
-def test_batch_over_max_message_bytes_is_refused(client: RawClient, topic: str) -> None:  # 15
+def test_batch_over_max_message_bytes_is_refused(client: RawClient, topic: str) -> None:
     assert_refused(client, topic, batch_of(bytes(MIB + 12)), MESSAGE_TOO_LARGE)
 
 
-def test_batch_of_exactly_max_message_bytes_is_taken(client: RawClient) -> None:  # 15
+def test_batch_of_exactly_max_message_bytes_is_taken(client: RawClient) -> None:
     batch = batch_of(b"x" * 3000)
     for limit, error_code in ((len(batch) - 1, MESSAGE_TOO_LARGE), (len(batch), 0)):
         assert client.create_topic(f"limit-{limit}", max_message_bytes=str(limit)) == 0
         assert client.produce(f"limit-{limit}", batch).error_code == error_code
 
 
-def test_batch_over_the_segment_size_is_refused(client: RawClient) -> None:  # 16
+def test_batch_over_the_segment_size_is_refused(client: RawClient) -> None:
     assert client.create_topic("small-segments", segment_bytes="1024") == 0
     assert client.produce("small-segments", batch_of(b"before")).error_code == 0
     assert_refused(client, "small-segments", batch_of(b"x" * 2000), RECORD_LIST_TOO_LARGE)
@@ -73,7 +73,7 @@ def test_batch_over_the_segment_size_is_refused(client: RawClient) -> None:  # 1
 @pytest.mark.parametrize(("record_count", "last_offset_delta"), [(2, 5), (3, 1), (0, -1), (-1, -2), (2**31 - 1, 1)])
 def test_record_count_that_differs_from_the_offset_range_is_refused(
     client: RawClient, topic: str, record_count: int, last_offset_delta: int
-) -> None:  # 17
+) -> None:
     records = bytes(batch_of(b"a", b"b")[HEADER_BYTES:])
     batch = assemble_batch(
         records,
@@ -86,7 +86,7 @@ def test_record_count_that_differs_from_the_offset_range_is_refused(
     assert_refused(client, topic, batch, INVALID_RECORD)
 
 
-def test_control_batch_of_a_client_is_refused(client: RawClient, topic: str) -> None:  # 17
+def test_control_batch_of_a_client_is_refused(client: RawClient, topic: str) -> None:
     marker = build_end_transaction_marker(
         is_commit=True, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=SOME_TIME_MS
     )
@@ -96,7 +96,7 @@ def test_control_batch_of_a_client_is_refused(client: RawClient, topic: str) -> 
 
 
 @pytest.mark.parametrize("codec", [0, GZIP, ZSTD])
-def test_null_key_on_a_compacted_topic_is_refused_and_named(client: RawClient, codec: int) -> None:  # 18
+def test_null_key_on_a_compacted_topic_is_refused_and_named(client: RawClient, codec: int) -> None:
     name = f"compacted-{codec}"
     assert client.create_topic(name, cleanup_policy="compact") == 0
     assert client.produce(name, batch_of(b"before", codec=codec)).error_code == 0
@@ -107,7 +107,7 @@ def test_null_key_on_a_compacted_topic_is_refused_and_named(client: RawClient, c
     assert_refused(client, name, bad, INVALID_RECORD)
 
 
-def test_batch_beside_one_that_is_prepared_is_checked_all_the_same(client: RawClient) -> None:  # 18, 74
+def test_batch_beside_one_that_is_prepared_is_checked_all_the_same(client: RawClient) -> None:
     client.create_topic("beside-packed", compression_type="gzip")
     client.create_topic("beside-compacted", cleanup_policy="compact")
     client.create_topic("beside-plain")
@@ -134,7 +134,7 @@ def test_batch_beside_one_that_is_prepared_is_checked_all_the_same(client: RawCl
     }
 
 
-def test_timestamp_out_of_range_is_refused(client: RawClient) -> None:  # 18
+def test_timestamp_out_of_range_is_refused(client: RawClient) -> None:
     now_ms = int(time.time() * 1000)
     client.create_topic("dated", message_timestamp_before_max_ms="60000", message_timestamp_after_max_ms="60000")
     assert client.produce("dated", batch_of(b"before", timestamp_ms=now_ms)).error_code == 0
@@ -146,13 +146,13 @@ def test_timestamp_out_of_range_is_refused(client: RawClient) -> None:  # 18
 
 
 @pytest.mark.parametrize("acks", [7, 2, -2, 32767, -32768])
-def test_unknown_acks_are_refused(client: RawClient, topic: str, acks: int) -> None:  # 19
+def test_unknown_acks_are_refused(client: RawClient, topic: str, acks: int) -> None:
     assert client.produce(topic, batch_of(b"x"), acks=acks).error_code == INVALID_REQUIRED_ACKS
     assert client.log_end_offset(topic) == 1
 
 
 def test_error_with_acks_0_closes_the_connection(shared_broker: BrokerProcess, client: RawClient, topic: str) -> None:
-    broken = batch_of(b"x")  # 20
+    broken = batch_of(b"x")
     broken[-1] ^= 1
     for name, records in ((topic, broken), ("no-such-topic", batch_of(b"x")), ("__consumer_offsets", batch_of(b"x"))):
         with RawClient(shared_broker.port) as other:
@@ -161,7 +161,7 @@ def test_error_with_acks_0_closes_the_connection(shared_broker: BrokerProcess, c
     assert client.log_end_offset(topic) == 1
 
 
-def test_acks_0_is_appended_and_never_answered(client: RawClient, topic: str) -> None:  # 20
+def test_acks_0_is_appended_and_never_answered(client: RawClient, topic: str) -> None:
     client.send_produce(topic, batch_of(b"unanswered"), acks=0)
     assert client.log_end_offset(topic) == 2  # the next answer is the next request's
 
@@ -182,7 +182,7 @@ def bomb(codec: int, size_bytes: int) -> bytearray:
 @pytest.mark.parametrize("config", [{"compression_type": "uncompressed"}, {"cleanup_policy": "compact"}])
 def test_decompression_bomb_is_capped(
     shared_broker: BrokerProcess, client: RawClient, codec: int, config: dict[str, str]
-) -> None:  # 27
+) -> None:
     name = f"bomb-{codec}-{'-'.join(config)}"
     client.create_topic(name, **config)
     # Snappy packs 1:21 at best; the rest fit a gigabyte or so of zeros into what a batch may have.
@@ -195,9 +195,7 @@ def test_decompression_bomb_is_capped(
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_compressed_bytes_that_are_none_are_refused_where_they_are_unpacked(
-    client: RawClient, codec: int
-) -> None:  # 27
+def test_compressed_bytes_that_are_none_are_refused_where_they_are_unpacked(client: RawClient, codec: int) -> None:
     client.create_topic(f"unpacked-{codec}", compression_type="uncompressed")
     for records in (b"", b"\x00", b"\xff" * 100, compress(codec, b"good start" * 100, None)[:-5]):
         batch = assemble_batch(
@@ -213,7 +211,7 @@ def test_compressed_bytes_that_are_none_are_refused_where_they_are_unpacked(
 
 
 @pytest.mark.parametrize("position", [0, 3, 4, 6])  # length, offset delta, key length, value length
-def test_lying_lengths_in_records_are_refused_where_records_are_walked(client: RawClient, position: int) -> None:  # 27
+def test_lying_lengths_in_records_are_refused_where_records_are_walked(client: RawClient, position: int) -> None:
     client.create_topic("walked", cleanup_policy="compact")
     records = bytearray(batch_of(b"value")[HEADER_BYTES:])
     for lie in (b"\xfe\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x0f", b"\x80" * 11, b"\x7e"):
@@ -232,25 +230,25 @@ def test_lying_lengths_in_records_are_refused_where_records_are_walked(client: R
 
 
 @pytest.mark.parametrize("length", [-1, 0, 48, 2**31 - 1, -(2**31)])
-def test_lying_batch_length_is_refused(client: RawClient, topic: str, length: int) -> None:  # 27
+def test_lying_batch_length_is_refused(client: RawClient, topic: str, length: int) -> None:
     batch = batch_of(b"value")
     struct.pack_into(">i", batch, 8, length)
     assert_refused(client, topic, batch, CORRUPT_MESSAGE)
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
-def test_client_can_not_write_to_the_brokers_own_topics(client: RawClient, name: str) -> None:  # 28
+def test_client_can_not_write_to_the_brokers_own_topics(client: RawClient, name: str) -> None:
     assert client.produce(name, batch_of(b"x")).error_code == INVALID_TOPIC
 
 
-def test_none_or_several_batches_for_a_partition_are_refused(client: RawClient, topic: str) -> None:  # 73
+def test_none_or_several_batches_for_a_partition_are_refused(client: RawClient, topic: str) -> None:
     for records in (None, b"", batch_of(b"one") + batch_of(b"two")):
         assert client.produce(topic, records).error_code == INVALID_RECORD
     assert_refused(client, topic, batch_of(b"one") + batch_of(b"two"), INVALID_RECORD)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_message_format_is_refused(client: RawClient, topic: str, magic: int) -> None:  # 73
+def test_old_message_format_is_refused(client: RawClient, topic: str, magic: int) -> None:
     body = struct.pack(">Bb", magic, 0) + (struct.pack(">q", SOME_TIME_MS) if magic else b"") + struct.pack(">i", -1)
     body += struct.pack(">i", 60) + b"v" * 60
     message = struct.pack(">qiI", 0, len(body) + 4, 0) + body
@@ -264,7 +262,7 @@ def test_produce_versions_of_the_old_formats_are_refused_or_closed(shared_broker
         assert client.produce("any", batch_of(b"x"), version=version).error_code == UNSUPPORTED_VERSION
 
 
-def test_zstd_needs_produce_7_and_fetch_10(client: RawClient, topic: str) -> None:  # 74
+def test_zstd_needs_produce_7_and_fetch_10(client: RawClient, topic: str) -> None:
     batch = batch_of(b"packed", codec=ZSTD)
     for version in range(3, 7):
         assert client.produce(topic, batch, version=version).error_code == UNSUPPORTED_COMPRESSION
@@ -280,7 +278,7 @@ def test_zstd_needs_produce_7_and_fetch_10(client: RawClient, topic: str) -> Non
         assert fetched.records
 
 
-def test_zstd_topic_takes_old_producers_and_stores_zstd(client: RawClient) -> None:  # 74
+def test_zstd_topic_takes_old_producers_and_stores_zstd(client: RawClient) -> None:
     client.create_topic("becomes-zstd", compression_type="zstd")
     assert client.produce("becomes-zstd", batch_of(b"v" * 500, codec=GZIP), version=3).error_code == 0
     assert client.fetch("becomes-zstd", 0, version=9).error_code == UNSUPPORTED_COMPRESSION

@@ -1,6 +1,6 @@
 """A broker that stops or is killed: what was acknowledged is there, and nothing is there twice.
 
-FAULTS 39 as far as one broker shows it, and the promises of a clean stop.
+Kills under load, as far as one broker shows them, and the promises of a clean stop.
 """
 
 import socket
@@ -135,7 +135,7 @@ def batches_of(client: RawClient, topic: str, partition: int) -> list[BatchHeade
 @pytest.mark.parametrize(("acks", "flush_messages"), [(1, None), (-1, None), (-1, "1"), (1, "1")])
 def test_killed_under_load_keeps_what_it_acked_and_nothing_twice(
     start_broker: StartBroker, acks: int, flush_messages: str | None
-) -> None:  # 39
+) -> None:
     broker = start_broker("log.flush.offset.checkpoint.interval.ms=20")
     configs = {} if flush_messages is None else {"flush_messages": flush_messages}
     with RawClient(broker.port) as client:

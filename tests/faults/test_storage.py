@@ -1,7 +1,7 @@
-"""FAULTS 41-49 against a running broker: files that are left over, rot, or can't be written any more.
+"""Faults of storage against a running broker: files that are left over, damaged, or can't be written any more.
 
-Torn and missing files around a restart are in test_restart.py; failures of fsync (46), EIO (45) and the loss of power
-(47) need a disk that can be told to fail: tests/storage has them on the simulated one.
+Torn and missing files around a restart are in test_torn_files.py. Failures of fsync, EIO and the loss of power need a
+disk that fails on demand: tests/storage has them on the simulated one.
 """
 
 import resource
@@ -40,7 +40,7 @@ def fill(client: RawClient, topic: str, *, count: int, value_bytes: int = 200) -
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_files_left_over_by_an_earlier_process_are_finished_or_removed(
     start_broker: StartBroker, is_clean: bool
-) -> None:  # 43
+) -> None:
     broker = start_broker()
     with RawClient(broker.port) as client:
         client.create_topic("left", segment_bytes="1000")
@@ -73,7 +73,7 @@ def test_files_left_over_by_an_earlier_process_are_finished_or_removed(
     assert "Traceback" not in broker.log
 
 
-def test_bit_flip_in_an_old_segment_fails_the_reader_and_is_found_by_the_scrub(start_broker: StartBroker) -> None:  # 44
+def test_bit_flip_in_an_old_segment_fails_the_reader_and_is_found_by_the_scrub(start_broker: StartBroker) -> None:
     broker = start_broker("ottla.log.scrub.interval.ms=100")
     with RawClient(broker.port) as client:
         client.create_topic("rotten", segment_bytes="1000")
@@ -92,7 +92,7 @@ def test_bit_flip_in_an_old_segment_fails_the_reader_and_is_found_by_the_scrub(s
 
 
 @pytest.mark.parametrize("position", [8, 11, 16])  # twice in the length, the magic
-def test_rotten_header_is_an_answer_and_no_accident(start_broker: StartBroker, position: int) -> None:  # 44
+def test_rotten_header_is_an_answer_and_no_accident(start_broker: StartBroker, position: int) -> None:
     broker = start_broker()
     with RawClient(broker.port) as client:
         client.create_topic("rotten", segment_bytes="1000")
@@ -135,7 +135,7 @@ def test_batch_of_garbage_with_a_sound_checksum_harms_nobody_else(start_broker: 
     assert "Traceback" not in broker.log
 
 
-def test_fetch_outside_of_the_log_is_out_of_range(shared_broker: BrokerProcess) -> None:  # 49
+def test_fetch_outside_of_the_log_is_out_of_range(shared_broker: BrokerProcess) -> None:
     with RawClient(shared_broker.port) as client:
         client.create_topic("ranged")
         fill(client, "ranged", count=5)
@@ -170,7 +170,7 @@ def limited_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
 
 def test_write_that_fails_is_answered_with_a_storage_error_and_the_broker_stays_up_on_another_directory(
     limited_broker: Callable[..., BrokerProcess], tmp_path: Path
-) -> None:  # 45
+) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     broker = limited_broker(f"log.dirs={first},{second}", f"ottla.coordination.path={tmp_path}/store.sqlite")
     with RawClient(broker.port) as client:
@@ -206,7 +206,7 @@ def test_write_that_fails_is_answered_with_a_storage_error_and_the_broker_stays_
 @pytest.mark.parametrize("request_kind", ["fetch", "list offsets by time", "list offsets of the newest"])
 def test_segment_that_vanishes_under_the_broker_is_a_storage_error_of_its_directory(
     start_broker: StartBroker, tmp_path: Path, request_kind: str
-) -> None:  # 45
+) -> None:
     broker = start_broker(
         f"log.dirs={tmp_path / 'first'},{tmp_path / 'second'}",
         f"ottla.coordination.path={tmp_path}/store.sqlite",
@@ -232,7 +232,7 @@ def test_segment_that_vanishes_under_the_broker_is_a_storage_error_of_its_direct
 
 def test_broker_whose_only_directory_fails_answers_stops_and_says_why(
     limited_broker: Callable[..., BrokerProcess],
-) -> None:  # 45
+) -> None:
     broker = limited_broker()
     with RawClient(broker.port) as client:
         client.create_topic("full")
@@ -255,7 +255,7 @@ def test_broker_whose_only_directory_fails_answers_stops_and_says_why(
 
 def test_directory_that_is_missing_at_the_start_does_not_lose_or_replace_its_partitions(
     start_broker: StartBroker, tmp_path: Path
-) -> None:  # 45
+) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     broker = start_broker(f"log.dirs={first},{second}", f"ottla.coordination.path={tmp_path}/store.sqlite")
     with RawClient(broker.port) as client:

@@ -1,4 +1,4 @@
-"""FAULTS 71, 72: a topic that can't be made as it is asked for is refused with code and reason; nothing is left."""
+"""A topic that can't be created as requested is refused with a code and a reason, and leaves nothing behind."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -59,13 +59,13 @@ def exists(client: RawClient, name: str) -> bool:
 
 
 REFUSED = [
-    (by_counts("refused", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR, "2"),  # 71
-    (by_counts("refused", 1, 32767), ErrorCode.INVALID_REPLICATION_FACTOR, "only 1 broker(s)"),  # 71
+    (by_counts("refused", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR, "2"),
+    (by_counts("refused", 1, 32767), ErrorCode.INVALID_REPLICATION_FACTOR, "only 1 broker(s)"),
     (by_counts("refused", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR, "larger than 0"),
     (by_counts("refused", 1, -2), ErrorCode.INVALID_REPLICATION_FACTOR, "larger than 0"),
-    (by_assignment("refused", [9]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 9"),  # 72
-    (by_assignment("refused", [1], [-1]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker -1"),  # 72
-    (by_assignment("refused", [1, 1]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "more than once"),  # 72
+    (by_assignment("refused", [9]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 9"),
+    (by_assignment("refused", [1], [-1]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker -1"),
+    (by_assignment("refused", [1, 1]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "more than once"),
     (by_assignment("refused", [1], []), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "empty replica list"),
     (by_assignment("refused", []), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "empty replica list"),
     (by_assignment("refused", [1], partitions=1), ErrorCode.INVALID_REQUEST, "numPartitions"),
@@ -82,7 +82,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("validate_only", [False, True])
 @pytest.mark.parametrize(("topic", "error_code", "word"), REFUSED)
-def test_topic_that_can_not_be_is_refused_with_a_reason(  # 71, 72
+def test_topic_that_can_not_be_is_refused_with_a_reason(
     shared_broker: BrokerProcess,
     client: RawClient,
     topic: CreatableTopic,
@@ -153,13 +153,13 @@ def grow(client: RawClient, name: str, count: int, *replicas: list[int]) -> tupl
         (1, [], ErrorCode.INVALID_PARTITIONS),
         (0, [], ErrorCode.INVALID_PARTITIONS),
         (2**31 - 1, [], ErrorCode.INVALID_PARTITIONS),
-        (2, [[9]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),  # 72
-        (2, [[1, 1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),  # 72
+        (2, [[9]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (2, [[1, 1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (2, [[1], [1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (3, [[1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_addition_that_can_not_be_is_refused_with_a_reason(  # 72
+def test_addition_that_can_not_be_is_refused_with_a_reason(
     shared_broker: BrokerProcess,
     client: RawClient,
     topic: str,

@@ -1,4 +1,4 @@
-"""FAULTS 41, 42, 48 against a real broker: files torn, rotten or gone while it was down cost only what was in them."""
+"""Files that were torn, damaged or lost while a broker was down cost only what was in them."""
 
 import random
 from collections.abc import Callable
@@ -35,7 +35,7 @@ TEARS: dict[str, Callable[[bytes, int], bytes]] = {
 }
 
 
-def test_torn_end_of_a_segment_is_cut_to_the_last_good_batch(start_broker: StartBroker) -> None:  # 41
+def test_torn_end_of_a_segment_is_cut_to_the_last_good_batch(start_broker: StartBroker) -> None:
     broker = start_broker()
     values: dict[str, list[bytes]] = {}
     for tear in TEARS:
@@ -77,7 +77,7 @@ INDEX_DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_damaged_indexes_are_rebuilt(start_broker: StartBroker, is_clean: bool) -> None:  # 42
+def test_damaged_indexes_are_rebuilt(start_broker: StartBroker, is_clean: bool) -> None:
     broker = start_broker()
     values = {
         damage: fill(broker, damage, count=40, segment_bytes="6000", index_interval_bytes="500")
@@ -119,7 +119,7 @@ CHECKPOINT_DAMAGE = {
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_malformed_checkpoints_never_hide_or_lose_records(start_broker: StartBroker, is_clean: bool) -> None:  # 48
+def test_malformed_checkpoints_never_hide_or_lose_records(start_broker: StartBroker, is_clean: bool) -> None:
     broker = start_broker("replica.high.watermark.checkpoint.interval.ms=10")
     values: list[bytes | None] = [*fill(broker, "checked", segment_bytes="2000")]
     for damage, contents in CHECKPOINT_DAMAGE.items():
@@ -143,7 +143,7 @@ def test_malformed_checkpoints_never_hide_or_lose_records(start_broker: StartBro
     assert "Traceback" not in broker.log
 
 
-def test_malformed_log_start_checkpoint_starts_at_the_first_segment_kept(start_broker: StartBroker) -> None:  # 48
+def test_malformed_log_start_checkpoint_starts_at_the_first_segment_kept(start_broker: StartBroker) -> None:
     broker = start_broker("log.retention.check.interval.ms=20")
     values = fill(broker, "moved", segment_bytes="2000", file_delete_delay_ms="0", retention_ms="-1")
     with RawClient(broker.port) as client:
@@ -170,7 +170,7 @@ def test_malformed_log_start_checkpoint_starts_at_the_first_segment_kept(start_b
     assert "log-start-offset-checkpoint" in broker.log
 
 
-def test_everything_but_the_segments_may_be_lost(start_broker: StartBroker) -> None:  # 42, 48
+def test_everything_but_the_segments_may_be_lost(start_broker: StartBroker) -> None:
     broker = start_broker()
     values = fill(broker, "bare", count=30, segment_bytes="3000")
     broker.kill()

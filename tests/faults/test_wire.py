@@ -1,6 +1,6 @@
-"""FAULTS 1-13 against a running broker: bytes that no correct client sends cost their sender its connection.
+"""Faults of the wire against a running broker: bytes that no correct client sends cost their sender its connection.
 
-Row 4 (frames before authentication) needs a listener with authentication: tests/net has it for the network alone.
+Large frames before authentication need a listener with authentication: tests/net has them for the network alone.
 """
 
 import ssl
@@ -44,7 +44,7 @@ def header(api_key: int, version: int, *, correlation_id: int = 1, is_flexible: 
 @pytest.mark.parametrize("kept", [2, 4, 20, -1])
 def test_truncated_frame_then_end_appends_nothing_and_frees_its_connection(
     shared_broker: BrokerProcess, bystander: RawClient, kept: int
-) -> None:  # 1
+) -> None:
     bystander.create_topic("truncated")
     sockets = shared_broker.open_sockets
     frame = b"".join(
@@ -66,14 +66,14 @@ def test_truncated_frame_then_end_appends_nothing_and_frees_its_connection(
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 0])
 def test_frame_size_that_is_not_positive_closes(shared_broker: BrokerProcess, bystander: RawClient, size: int) -> None:
-    with RawClient(shared_broker.port) as client:  # 2
+    with RawClient(shared_broker.port) as client:
         client.send(struct.pack(">i", size))
         assert client.is_closed_by_broker()
 
 
 def test_frame_over_the_largest_request_closes_before_it_is_allocated(
     shared_broker: BrokerProcess, bystander: RawClient
-) -> None:  # 3
+) -> None:
     before = shared_broker.resident_bytes
     with RawClient(shared_broker.port) as client:
         client.send(struct.pack(">i", 104_857_601))
@@ -84,14 +84,14 @@ def test_frame_over_the_largest_request_closes_before_it_is_allocated(
 @pytest.mark.parametrize("api_key", [-1, 93, 1000, 32767, 52])
 def test_api_key_that_is_unknown_or_not_served_closes(
     shared_broker: BrokerProcess, bystander: RawClient, api_key: int
-) -> None:  # 5
+) -> None:
     with RawClient(shared_broker.port) as client:
         client.send_frame(header(api_key, 0) + bytes(20))
         assert client.is_closed_by_broker()
 
 
 def test_every_version_outside_of_what_is_advertised_closes(shared_broker: BrokerProcess, bystander: RawClient) -> None:
-    advertised = bystander.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)  # 6
+    advertised = bystander.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
     for api in advertised.api_keys:
         if api.api_key == 18:
             continue
@@ -105,7 +105,7 @@ def test_every_version_outside_of_what_is_advertised_closes(shared_broker: Broke
 def test_unknown_version_of_api_versions_is_answered_in_its_oldest_form(
     shared_broker: BrokerProcess, version: int
 ) -> None:
-    with RawClient(shared_broker.port) as client:  # 6
+    with RawClient(shared_broker.port) as client:
         client.send_frame(header(18, version, correlation_id=77) + b"whatever comes after")
         answer = client.receive_frame()
         correlation_id, error_code, count = struct.unpack_from(">ihi", answer)
@@ -132,7 +132,7 @@ def test_unknown_version_of_api_versions_is_answered_in_its_oldest_form(
 )
 def test_array_longer_than_its_frame_closes_and_allocates_nothing(
     shared_broker: BrokerProcess, bystander: RawClient, api_key: int, version: int, body: bytes
-) -> None:  # 7
+) -> None:
     before = shared_broker.resident_bytes
     is_flexible = (api_key, version) in ((3, 9), (0, 9), (21, 2))
     with RawClient(shared_broker.port) as client:
@@ -144,7 +144,7 @@ def test_array_longer_than_its_frame_closes_and_allocates_nothing(
 @pytest.mark.parametrize("count", [2_000_000, 2**32 - 1])
 def test_millions_of_tagged_fields_are_refused_at_little_cost(
     shared_broker: BrokerProcess, bystander: RawClient, count: int
-) -> None:  # 8
+) -> None:
     before = shared_broker.resident_bytes
     tags = bytearray(unsigned_varint(count))
     for tag in range(min(count, 100_000)):
@@ -169,7 +169,7 @@ def unsigned_varint(value: int) -> bytes:
 )
 def test_garbage_under_a_sound_header_closes_its_connection_alone(
     shared_broker: BrokerProcess, bystander: RawClient, api_key: int, version: int
-) -> None:  # 9
+) -> None:
     with RawClient(shared_broker.port) as client:
         client.send_frame(header(api_key, version, is_flexible=True) + b"\xfe" * 50)
         assert client.is_closed_by_broker()
@@ -186,7 +186,7 @@ def test_metadata_of_a_topic_without_a_name_is_refused(shared_broker: BrokerProc
 
 
 def test_answers_before_the_garbage_still_arrive(shared_broker: BrokerProcess) -> None:
-    with RawClient(shared_broker.port) as client:  # 9
+    with RawClient(shared_broker.port) as client:
         client.send_request(MetadataRequest(topics=[]), 4)
         client.send_frame(header(3, 4) + struct.pack(">i", 1_000_000))
         assert client.receive_frame()
@@ -194,7 +194,7 @@ def test_answers_before_the_garbage_still_arrive(shared_broker: BrokerProcess) -
 
 
 def test_frame_that_never_ends_is_cut_at_its_deadline(start_broker: Callable[..., BrokerProcess]) -> None:
-    broker = start_broker("ottla.frame.deadline.ms=300")  # 10
+    broker = start_broker("ottla.frame.deadline.ms=300")
     with RawClient(broker.port) as slow, RawClient(broker.port) as quiet:
         assert_is_served(quiet)
         slow.send(struct.pack(">i", 1000) + b"\x00")
@@ -216,7 +216,7 @@ def test_frame_that_never_ends_is_cut_at_its_deadline(start_broker: Callable[...
 @pytest.mark.parametrize("key", ["max.connections", "max.connections.per.ip"])
 def test_connections_over_a_cap_are_closed_and_the_others_served_on(
     start_broker: Callable[..., BrokerProcess], key: str
-) -> None:  # 11
+) -> None:
     broker = start_broker(f"{key}=5")
     served = [RawClient(broker.port) for _ in range(5)]
     for client in served:
@@ -243,7 +243,7 @@ def test_connections_over_a_cap_are_closed_and_the_others_served_on(
 
 def test_connections_over_the_rate_wait_and_those_connected_are_served(
     start_broker: Callable[..., BrokerProcess],
-) -> None:  # 11
+) -> None:
     broker = start_broker("max.connection.creation.rate=20")
     with RawClient(broker.port) as first:
         assert_is_served(first)
@@ -256,7 +256,7 @@ def test_connections_over_the_rate_wait_and_those_connected_are_served(
 
 
 def test_pipelined_requests_are_answered_in_order(shared_broker: BrokerProcess) -> None:
-    with RawClient(shared_broker.port) as client:  # 12
+    with RawClient(shared_broker.port) as client:
         client.create_topic("pipelined")
         sent = []
         for number in range(200):
@@ -269,7 +269,7 @@ def test_pipelined_requests_are_answered_in_order(shared_broker: BrokerProcess) 
 
 
 def test_waiting_fetch_holds_back_the_requests_behind_it(shared_broker: BrokerProcess) -> None:
-    with RawClient(shared_broker.port) as client, RawClient(shared_broker.port) as other:  # 12
+    with RawClient(shared_broker.port) as client, RawClient(shared_broker.port) as other:
         client.create_topic("held")
         waiting = client.send_fetch(fetch_arguments("held", 0, max_wait_ms=10_000))
         behind = client.send_request(MetadataRequest(topics=[MetadataRequestTopic(name="held")]), 4)
@@ -281,7 +281,7 @@ def test_waiting_fetch_holds_back_the_requests_behind_it(shared_broker: BrokerPr
 
 
 def test_tls_hello_on_a_plain_port_closes(shared_broker: BrokerProcess, bystander: RawClient) -> None:
-    hello = ssl.MemoryBIO()  # 13
+    hello = ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     with pytest.raises(ssl.SSLWantReadError):
         context.wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost").do_handshake()
@@ -297,7 +297,7 @@ def test_tls_hello_on_a_plain_port_closes(shared_broker: BrokerProcess, bystande
 
 
 def test_http_on_a_plain_port_closes(shared_broker: BrokerProcess, bystander: RawClient) -> None:
-    with RawClient(shared_broker.port) as client:  # 13
+    with RawClient(shared_broker.port) as client:
         client.send(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert client.is_closed_by_broker()
 

@@ -75,7 +75,7 @@ def test_group_lives_through_kills_of_its_broker(start_broker: Callable[..., Bro
         check_no_partition_was_owned_twice(pair)
         check_generations(pair)
         # Nobody was thrown out: the group was the same after each start.
-        assert all("was not heard of" not in line for line in broker.log.splitlines())
+        assert all("sent no heartbeat" not in line for line in broker.log.splitlines())
     assert "Traceback" not in broker.log
 
 

@@ -1,4 +1,4 @@
-"""N2 and FAULT 11: connections per broker, per address and per second; idle expiry; memory in flight; open files."""
+"""A flood of connections per broker, per address and per second; idle expiry; memory in flight; open files."""
 
 import os
 import resource
@@ -162,7 +162,7 @@ def test_slow_holder_of_the_memory_is_cut_sooner_when_others_wait() -> None:
         running.wait_until(lambda: running.server.in_flight_bytes == 900_000)
         assert waiter.ask(bytes(500_000)) == bytes(500_000)
         assert running.settled().metrics.closed == {"frame deadline": 1}
-        assert running.settled()._environment.tick < 100  # about 20 of them; the patient deadline is at 120
+        assert running.settled()._environment.tick < 100  # about 20 of them; the longer deadline is at 120
 
 
 def test_running_out_of_descriptors_pauses_accepting_and_recovers() -> None:

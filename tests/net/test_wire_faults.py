@@ -1,4 +1,4 @@
-"""FAULTS 1-4, 9-13: bytes that no correct client sends, against a real server."""
+"""Faults of the wire (docs/faults.md) against a real server: bytes that no correct client sends."""
 
 import ssl
 import struct

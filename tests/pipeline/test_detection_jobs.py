@@ -64,7 +64,7 @@ def story(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> It
     pipeline.make_topics(partitions=1)
     pipeline.send(noisy)
     # Three batches or so for the job that reads most; small enough for the others to have one.
-    assert pipeline.run(spark, jobs=",".join(JOBS), batches__max_events=4_000), pipeline.told
+    assert pipeline.run(spark, jobs=",".join(JOBS), batches__max_events=4_000), pipeline.reported
     yield Story(pipeline, clean, in_memory(clean), folder)
     broker.close()
 
@@ -110,8 +110,8 @@ def test_the_topic_of_alerts_tells_what_the_tables_hold(story: Story) -> None:
     assert held.keys() == rows.keys()
     for alert_id, row in rows.items():
         for name, value in row.items():
-            told = held[alert_id][name]
-            assert told == (json.loads(value) if name in ("accounts", "rules", "invitees") else value)
+            reported = held[alert_id][name]
+            assert reported == (json.loads(value) if name in ("accounts", "rules", "invitees") else value)
 
 
 def test_regions_are_of_the_newest_number_that_an_account_was_seen_with(story: Story) -> None:
@@ -150,7 +150,7 @@ def test_no_raw_number_is_in_tables_alerts_or_what_is_said(story: Story) -> None
     assert len(numbers) > 200
     folder = story.pipeline.folder
     texts = [record.value.decode() for record in story.pipeline.records(ALERT_TOPIC) if record.value is not None]
-    texts += story.pipeline.told
+    texts += story.pipeline.reported
     texts.append((folder / "metrics.json").read_text())
     files = list((folder / "store" / "logs").rglob("*.parquet"))
     assert files
@@ -169,7 +169,7 @@ def test_no_raw_number_is_in_tables_alerts_or_what_is_said(story: Story) -> None
 def test_one_batch_gives_the_same_as_several(story: Story, spark: "SparkSession") -> None:
     whole = story.another("whole")
 
-    assert whole.run(spark, jobs=",".join(DETECTORS)), whole.told
+    assert whole.run(spark, jobs=",".join(DETECTORS)), whole.reported
 
     assert {whole.progress[job].batches for job in DETECTORS} == {1}
     check_verdicts(whole, story.expected)

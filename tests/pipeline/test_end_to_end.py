@@ -13,12 +13,12 @@ import pyarrow.dataset as ds
 import pytest
 
 from ottla import Admin, NewTopic, Producer, TopicPartition
+from ottla.pipeline.dead_letters.redrive import Choice, redrive
 from ottla.pipeline.events.parsing import ParsingRules
 from ottla.pipeline.export.export_files import DayRange
 from ottla.pipeline.export.topic_bounds import find_bounds
 from ottla.pipeline.jobs.export import ExportPlan, export
 from ottla.pipeline.ledger.reconcile import reconcile
-from ottla.pipeline.letters.redrive import Choice, redrive
 from ottla.pipeline.replay import Replay
 from ottla.pipeline.running.progress import JobProgress
 from ottla.pipeline.running.runner import Runner, RunPlan
@@ -72,7 +72,9 @@ class Story(NamedTuple):
 
     def run(self, settings: Settings) -> dict[str, JobProgress]:
         said: list[str] = []
-        runner = Runner(self.plan(), settings, open_store=self.open_store, tell=said.append, show=lambda progress: None)
+        runner = Runner(
+            self.plan(), settings, open_store=self.open_store, report=said.append, show=lambda progress: None
+        )
         assert runner.run(lambda: self.spark), said
         return {each.job: each for each in runner.progress}
 
@@ -157,14 +159,16 @@ def test_the_books_reconcile(store: Store) -> None:
 def test_lag_tools_see_that_nothing_is_left(story: Story) -> None:
     with Admin(bootstrap_servers=story.bootstrap) as admin:
         committed = admin.list_group_offsets("ottla-income_and_tasks")
-        places = [TopicPartition(name, number) for name in BOOKED for number in (0, 1)]
-        latest = admin.list_offsets(places, Admin.LATEST)
-    assert {place: committed[place].offset for place in places} == {place: latest[place].offset for place in places}
+        topic_partitions = [TopicPartition(name, number) for name in BOOKED for number in (0, 1)]
+        latest = admin.list_offsets(topic_partitions, Admin.LATEST)
+    assert {topic_partition: committed[topic_partition].offset for topic_partition in topic_partitions} == {
+        topic_partition: latest[topic_partition].offset for topic_partition in topic_partitions
+    }
 
 
 def test_a_replay_makes_the_same_tables_and_takes_their_place(story: Story, store: Store) -> None:
     letters = _letters(story)
-    replay = Replay(store, story.plan(), USUAL, name="again", tell=lambda text: None, show=lambda progress: None)
+    replay = Replay(store, story.plan(), USUAL, name="again", report=lambda text: None, show=lambda progress: None)
 
     with replay.jobs_stopped():
         replay.fill(lambda: story.spark)

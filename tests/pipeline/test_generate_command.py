@@ -85,9 +85,9 @@ def test_topics_are_created_and_hold_all_events(shared_broker: BrokerProcess, tm
     truth = tmp_path / "truth.json"
     assert main([*RUN, "--bootstrap", shared_broker.address, "--truth", str(truth), "--partitions", "3"]) == 0
     expected = json.loads(truth.read_text(encoding="utf-8"))["events"]
-    places = [TopicPartition(topic, partition) for topic in TOPIC_NAMES for partition in range(3)]
+    topic_partitions = [TopicPartition(topic, partition) for topic in TOPIC_NAMES for partition in range(3)]
     with Admin(bootstrap_servers=shared_broker.address) as admin:
-        ends = admin.list_offsets(places, Admin.LATEST)
+        ends = admin.list_offsets(topic_partitions, Admin.LATEST)
     counts = {topic: sum(ends[TopicPartition(topic, each)].offset for each in range(3)) for topic in TOPIC_NAMES}
     assert counts == expected
     consumer = Consumer({"bootstrap.servers": shared_broker.address, "group.id": "g", "enable.auto.commit": False})

@@ -105,12 +105,12 @@ def _said(pipeline: Pipeline, folder: Path, planted: Planted, config: Path) -> I
         commands.append((("region", written(number, way)), 0))
         commands.append((("region", written(number, way), "--json", *store), 0))
         commands.append((("explain", written(number, way), *store), 1))
-    for place, (arguments, code) in enumerate(commands):
+    for index, (arguments, code) in enumerate(commands):
         said = io.StringIO()
         with redirect_stdout(said), redirect_stderr(said):
             ended = main(["pipeline", *arguments])
         assert code in (None, ended), (arguments, said.getvalue())
-        yield f"{place}: {' '.join(arguments)}", said.getvalue()
+        yield f"{index}: {' '.join(arguments)}", said.getvalue()
 
 
 def test_the_search_finds_numbers_in_every_writing_and_they_are_on_the_topics(story: Story) -> None:

@@ -6,8 +6,10 @@ import pyarrow as pa
 
 from ottla.pipeline.detection.intake import LIFE_TOPICS, LOOKED_AT_TOPICS, lives_of
 from ottla.pipeline.events.parsing import ParsingRules
-from ottla.pipeline.jobs.life_reduction import LifeReduction, taken_apart
-from ottla.pipeline.jobs.phone_region import NewestNumbers, newest
+from ottla.pipeline.events.payloads import PayloadWriter, Received, read_payloads
+from ottla.pipeline.events.preparing import ArrowFunction
+from ottla.pipeline.jobs.invite_fraud import MOMENTS, PERSONS, LifeReduction
+from ottla.pipeline.jobs.phone_region import NEWEST, NewestNumbers, newest
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.topics import EXPOSURE, LOGIN, VERIFY
 from ottla.pipeline.traffic.events import Event, encode_value
@@ -41,6 +43,12 @@ def value_of(event: Event) -> dict[str, Any]:
     return event.value
 
 
+def received(tasks: list[ArrowFunction], parts: list[list[pa.RecordBatch]], *schemas: pa.Schema) -> Received:
+    """What the driver makes of the payloads of these tasks."""
+    payloads = [row for task, own in zip(tasks, parts, strict=True) for row in PayloadWriter(task)(own)]
+    return read_payloads(pa.Table.from_batches(payloads), schemas)
+
+
 def test_events_of_use_become_two_moments_an_account_and_persons_stay_whole() -> None:
     events = traffic()
     records = [(event.topic, encode_value(event)) for event in events]
@@ -49,32 +57,31 @@ def test_events_of_use_become_two_moments_an_account_and_persons_stay_whole() ->
 
     # Two tasks, each with topics mixed in its batches.
     task = LifeReduction(RULES, now_ms=FAR_MS)
-    rows = [row for half in (parts[::2], parts[1::2]) for row in task(half)]
-    reduced = taken_apart(pa.Table.from_batches(rows))
+    (persons, moments), read = received([task, task], [parts[::2], parts[1::2]], PERSONS, MOMENTS)
 
-    assert reduced.rows_read == len(records)
+    assert read.rows_read == len(records)
     of_use: dict[str, set[int]] = {}
     highs: dict[str, int] = {}
     for event in events:
         highs[event.topic] = max(event.event_time_ms, highs.get(event.topic, 0))
         if event.topic in LIFE_TOPICS:
             of_use.setdefault(value_of(event)["account_id"], set()).add(event.event_time_ms)
-    assert reduced.highs == highs
-    assert reduced.moments.num_rows <= 4 * len(of_use)
-    assert {
-        account_id: [ms for ms in life if ms is not None] for account_id, life in lives_of(reduced.moments).items()
-    } == {account_id: sorted(moments)[:2] for account_id, moments in of_use.items()}
-    persons = sorted(value_of(event)["event_id"] for event in events if event.topic not in LIFE_TOPICS)
-    assert sorted(reduced.persons.column("event_id").to_pylist()) == persons
+    assert read.highs_ms == highs
+    assert moments.num_rows <= 4 * len(of_use)
+    assert {account_id: [ms for ms in life if ms is not None] for account_id, life in lives_of(moments).items()} == {
+        account_id: sorted(times)[:2] for account_id, times in of_use.items()
+    }
+    expected = sorted(value_of(event)["event_id"] for event in events if event.topic not in LIFE_TOPICS)
+    assert sorted(persons.column("event_id").to_pylist()) == expected
 
 
 def test_a_batch_without_sound_events_has_no_clock() -> None:
-    rows = list(LifeReduction(RULES, now_ms=FAR_MS)([source_batch([(LOGIN.name, b"{}"), (EXPOSURE.name, b"[]")])]))
-    reduced = taken_apart(pa.Table.from_batches(rows))
+    batch = source_batch([(LOGIN.name, b"{}"), (EXPOSURE.name, b"[]")])
+    (persons, moments), read = received([LifeReduction(RULES, now_ms=FAR_MS)], [[batch]], PERSONS, MOMENTS)
 
-    assert reduced.highs == {}
-    assert reduced.rows_read == 2
-    assert reduced.persons.num_rows == reduced.moments.num_rows == 0
+    assert read.highs_ms == {}
+    assert read.rows == {LOGIN.name: 1, EXPOSURE.name: 1}
+    assert persons.num_rows == moments.num_rows == 0
 
 
 def test_of_each_account_the_newest_proven_number_is_taken_in_any_order() -> None:
@@ -86,11 +93,11 @@ def test_of_each_account_the_newest_proven_number_is_taken_in_any_order() -> Non
             expected[value["account_id"]] = max(event.event_time_ms, expected.get(value["account_id"], 0))
     task = NewestNumbers(RULES, now_ms=FAR_MS)
     for ordered in (events, events[::-1]):
-        rows = pa.Table.from_batches(task([source_batch([(event.topic, encode_value(event)) for event in ordered])]))
-        counts = [row["event_time"] for row in rows.to_pylist() if row["account_id"] is None]
-        found = [row for row in rows.to_pylist() if row["account_id"] is not None]
-        assert counts == [len(events)]
-        assert {row["account_id"]: row["event_time"] for row in found} == expected
+        batch = source_batch([(event.topic, encode_value(event)) for event in ordered])
+        (rows,), read = received([task], [[batch]], NEWEST)
+        assert read.rows_read == len(events)
+        assert {row["account_id"]: row["event_time"] for row in rows.to_pylist()} == expected
+        assert rows.num_rows == len(expected)
 
 
 def test_of_two_numbers_at_one_time_the_one_with_the_greater_hash_counts() -> None:

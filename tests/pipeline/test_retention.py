@@ -23,15 +23,15 @@ def test_days_count_back_from_the_newest_one_with_gaps_among_them() -> None:
 
 def test_a_run_drops_days_every_ten_minutes_and_at_its_end() -> None:
     store = store_with_days("2025-08-31", "2025-09-01")
-    told: list[str] = []
-    keeper = RetentionKeeper(store, {"credit_log": 1}, tell=told.append)
+    reported: list[str] = []
+    keeper = RetentionKeeper(store, {"credit_log": 1}, report=reported.append)
 
     keeper.look(1_000.0, is_last=False)
     keeper.look(1_599.0, is_last=False)
     assert store.days("credit_log") == ["2025-08-31", "2025-09-01"]
     keeper.look(1_600.0, is_last=False)
     assert store.days("credit_log") == ["2025-09-01"]
-    assert told == ["credit_log: dropped 1 days before 2025-09-01"]
+    assert reported == ["credit_log: dropped 1 days before 2025-09-01"]
 
     store.put("credit_log", {"account_id": "a", "day": "2025-09-02", "event_time": 2, "event_id": "new"})
     keeper.look(1_601.0, is_last=True)
@@ -41,7 +41,7 @@ def test_a_run_drops_days_every_ten_minutes_and_at_its_end() -> None:
 
 def test_without_limits_nothing_is_dropped() -> None:
     store = store_with_days("2020-01-01", "2025-09-01")
-    RetentionKeeper(store, {}, tell=print).look(1.0, is_last=True)
+    RetentionKeeper(store, {}, report=print).look(1.0, is_last=True)
 
     assert len(store.days("credit_log")) == 2
     assert kept_from_ms(store, "credit_log") is None
@@ -50,19 +50,19 @@ def test_without_limits_nothing_is_dropped() -> None:
 def test_rows_are_trimmed_every_six_hours_and_at_the_end_of_a_run_that_is_the_first_in_six_hours() -> None:
     store = FakeStore()
     rules = TrimRules(note_days=1, alert_days=0, thresholds=default_thresholds())
-    told: list[str] = []
+    reported: list[str] = []
     old = {"job": "collect", "batch": "b", "name": "rows_read", "value": 1.0, "noted_ms": 1}
 
     def jobs() -> set[str]:
         return {row["job"] for row in store.all("pipeline_metric")}
 
     store.put("pipeline_metric", old)
-    RetentionKeeper(store, {}, rules, tell=told.append).look(0.0, is_last=True)
+    RetentionKeeper(store, {}, rules, report=reported.append).look(0.0, is_last=True)
     assert jobs() == {"retention"}
-    assert told[0].startswith("pipeline_metric: dropped 1 rows from before ")
+    assert reported[0].startswith("pipeline_metric: dropped 1 rows from before ")
 
     store.put("pipeline_metric", old)
-    keeper = RetentionKeeper(store, {}, rules, tell=told.append)
+    keeper = RetentionKeeper(store, {}, rules, report=reported.append)
     keeper.look(0.0, is_last=True)
     keeper.look(6 * 3600.0 - 1, is_last=False)
     assert jobs() == {"collect", "retention"}

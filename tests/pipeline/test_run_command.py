@@ -50,9 +50,9 @@ def test_a_checkpoint_of_another_version_is_refused_before_spark_is_started(
     about.parent.mkdir(parents=True)
     about.write_text('{"version": 99}')
     assert main(["pipeline", "run", "-b", shared_broker.address, "--once", "--store-path", str(tmp_path)]) == 1
-    told = capsys.readouterr().err
-    assert f"checkpoint {about.parent} is of version 99, and this Ottla's are of version" in told
-    assert "give another --checkpoint" in told
+    reported = capsys.readouterr().err
+    assert f"checkpoint {about.parent} has version 99, and this Ottla writes version" in reported
+    assert "give another --checkpoint" in reported
     assert about.read_text() == '{"version": 99}'
 
 

@@ -174,22 +174,6 @@ def test_key_given_twice_is_watched_once(purgatory: Purgatory, ended: list[str])
     assert (purgatory.watched, purgatory.delayed) == (0, 0)
 
 
-def test_cancel_for_key_hands_back_the_operations_uncompleted(
-    purgatory: Purgatory, wheel: TimingWheel, ended: list[str]
-) -> None:
-    first, second, other = (Waiting(ended, name) for name in "abc")
-    watch(purgatory, first, "k", "j")
-    watch(purgatory, second, "k")
-    watch(purgatory, other, "j")
-    assert purgatory.cancel_for_key("k") == [first, second]
-    assert purgatory.cancel_for_key("k") == []
-    wheel.advance(499)
-    assert ended == []
-    assert (purgatory.watched, purgatory.delayed, len(wheel)) == (1, 1, 1)
-    assert first.force_complete()
-    assert ended == ["a completed"]
-
-
 def test_marks_are_completed_together_and_each_key_is_checked_once(purgatory: Purgatory, ended: list[str]) -> None:
     operation = Waiting(ended, "a")
     watch(purgatory, operation, "k")

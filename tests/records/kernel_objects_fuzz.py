@@ -1,4 +1,4 @@
-"""Strange and hostile calls to the kernel's Python types, for a build with sanitizers: the gate, appenders, columns.
+"""Strange and hostile calls to the kernel's Python types, for a build with sanitizers: FastAppend, appenders, columns.
 
 Run by test_kernel_fuzz.py and `make fuzz-kernel`, which build the extension with the address and undefined-behaviour
 sanitizers: kernel_objects_fuzz.py EXTENSION ROUNDS SEED. What was taken is held against what was sent, in Python.
@@ -63,10 +63,10 @@ class Fuzz:
         class Handle(kernel.Delivery):  # type: ignore[misc]
             __slots__ = ("note",)
 
-        class Queue(kernel.Door):  # type: ignore[misc]
+        class Queue(kernel.PartitionSlot):  # type: ignore[misc]
             pass
 
-        class Queues(kernel.TopicDoors):  # type: ignore[misc]
+        class Queues(kernel.TopicSlots):  # type: ignore[misc]
             pass
 
         self.handle_class, self.queue_class, self.queues_class = Handle, Queue, Queues
@@ -100,9 +100,9 @@ class Fuzz:
         )  # fmt: skip
         assert [(record.key, record.value) for record in read_records(header, body)] == batch.sent
 
-    # The gate.
+    # FastAppend.
 
-    def through_the_gate(self) -> None:
+    def send(self) -> None:
         topics: dict[Any, Any] = {}
         batches: list[Batch] = []
         slow_calls: list[tuple[Any, ...]] = []
@@ -115,17 +115,17 @@ class Fuzz:
         def slow(*arguments: Any, **named: Any) -> Any:
             slow_calls.append((arguments, named))
             if self.random.random() < 0.2:
-                raise KeyError("the long way has its own mistakes")
+                raise KeyError("the slow path has its own mistakes")
             self.stir(topics, opened)
             return slow_calls
 
-        gate = self.kernel.Gate(topics, self.handle_class, slow)
+        fast_append = self.kernel.FastAppend(topics, self.handle_class, slow)
         self.stir(topics, opened)
         for _ in range(self.random.randrange(40)):
             arguments, named = self.call()
             calls = len(slow_calls)
             try:
-                answer = gate.send(*arguments, **named)
+                answer = fast_append.send(*arguments, **named)
             except KeyError:
                 continue
             if len(slow_calls) > calls:
@@ -165,22 +165,22 @@ class Fuzz:
                 return (topic, value), {self.random.choice(("value", "headers", "partition", "nonsense")): key}
 
     def stir(self, topics: dict[Any, Any], opened: Any) -> None:
-        """Open and close batches, and put into the doors what has no place there."""
+        """Open and close batches, and assign to the slots what doesn't belong there."""
         for name in ("a", "b"):
             if name not in topics or self.random.random() < 0.1:
                 topics[name] = self.queues_class()
-            doors = topics[name]
-            if not isinstance(doors, self.queues_class):
-                topics[name] = doors = self.queues_class()
+            slots = topics[name]
+            if not isinstance(slots, self.queues_class):
+                topics[name] = slots = self.queues_class()
             queues = [self.queue_class() for _ in range(self.random.randrange(4))]
             for queue in queues:
                 if self.random.random() < 0.8:
                     queue.open = opened()
                 if self.random.random() < 0.1:
                     self.refused(lambda queue=queue: setattr(queue, "open", self.anything()))
-            doors.queues = queues if self.random.random() < 0.9 else self.random.choice(([object(), 1], (), None, 5))
-            doors.sticky = queues[0] if queues and self.random.random() < 0.8 else self.anything()
-            doors.ignores_keys = self.random.random() < 0.3
+            slots.queues = queues if self.random.random() < 0.9 else self.random.choice(([object(), 1], (), None, 5))
+            slots.sticky = queues[0] if queues and self.random.random() < 0.8 else self.anything()
+            slots.ignores_keys = self.random.random() < 0.3
         if self.random.random() < 0.05:
             topics["a"] = self.anything()
 
@@ -309,17 +309,17 @@ class Fuzz:
     # Several threads.
 
     def threads(self) -> None:
-        doors = self.queues_class()
+        slots = self.queues_class()
         queue = self.queue_class()
-        doors.queues, doors.sticky, doors.ignores_keys = [queue], queue, False
-        topics = {"t": doors}
+        slots.queues, slots.sticky, slots.ignores_keys = [queue], queue, False
+        topics = {"t": slots}
         done: list[Any] = []
-        gate = self.kernel.Gate(topics, self.handle_class, lambda *arguments: None)
+        fast_append = self.kernel.FastAppend(topics, self.handle_class, lambda *arguments: None)
         batches = [Batch(self.kernel.Appender(5_000)) for _ in range(20)]
 
         def send() -> None:
             for number in range(400):
-                handle = gate.send("t", b"%d" % number, None if number % 2 else b"key")
+                handle = fast_append.send("t", b"%d" % number, None if number % 2 else b"key")
                 if handle is not None:
                     done.append(handle)
 
@@ -328,7 +328,7 @@ class Fuzz:
             sender.start()
         for batch in batches:
             queue.open = batch
-            done.append(gate.send("t", b"opened"))
+            done.append(fast_append.send("t", b"opened"))
         queue.open = None
         for sender in senders:
             sender.join()
@@ -336,7 +336,7 @@ class Fuzz:
         assert len(set(places)) == len(places) == sum(batch.appender.record_count for batch in batches)
 
     def run(self, rounds: int) -> None:
-        tasks = (self.through_the_gate, self.append, self.append_rows, self.columns, self.walk)
+        tasks = (self.send, self.append, self.append_rows, self.columns, self.walk)
         for number in range(rounds):
             self.random.choice(tasks)()
             if number % 500 == 0:
@@ -346,16 +346,16 @@ class Fuzz:
                 del self.kept[self.random.randrange(50) :]
             if number % 200 == 0:
                 gc.collect()
-        self.refused(lambda: self.kernel.Gate({}, object, None))
-        self.refused(lambda: self.kernel.Gate([], self.handle_class, None))
-        self.refused(lambda: self.kernel.Gate({}, self.handle_class))
+        self.refused(lambda: self.kernel.FastAppend({}, object, None))
+        self.refused(lambda: self.kernel.FastAppend([], self.handle_class, None))
+        self.refused(lambda: self.kernel.FastAppend({}, self.handle_class))
 
 
 def main() -> None:
     path, rounds, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     fuzz = Fuzz(load(path), seed)
     fuzz.run(rounds)
-    print(f"{rounds} rounds, {fuzz.accepted} records through the gate")
+    print(f"{rounds} rounds, {fuzz.accepted} records through FastAppend")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,6 @@ def test_header_gives_what_the_batch_was_built_with():
     assert (header.base_timestamp_ms, header.max_timestamp_ms) == (NOW_MS, NOW_MS + 3_000_000)
     assert header.compression == 3
     assert header.is_transactional
-    assert header.has_producer_id
     assert not header.is_control
     assert not header.is_log_append_time
     assert header.delete_horizon_ms is None
@@ -49,7 +48,7 @@ def test_header_gives_what_the_batch_was_built_with():
 
 def test_batch_without_producer_has_no_last_sequence():
     header = read_header(builder_of().build())
-    assert not header.has_producer_id
+    assert header.producer_id == -1
     assert header.last_sequence == -1
 
 

@@ -1,4 +1,4 @@
-"""The leader's check of produced batches: FAULTS 14-18, 27, 73, 74."""
+"""The leader's check of produced batches: the faults of docs/faults.md under "Produce" that one batch shows."""
 
 import pytest
 from hypothesis import given, settings

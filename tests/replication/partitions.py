@@ -24,13 +24,13 @@ def make_partition(
     state: PartitionState = LED_HERE,
     disk: SimulatedDisk | None = None,
 ) -> Partition:
-    log = open_log(disk or SimulatedDisk(), config, directory=f"/data/{topic_partition}")
-    return Partition(topic_partition, topic_id=bytes(16), log=log, state=state)
+    return HandReplicas().add(config, topic_partition, state=state, disk=disk)
 
 
 def append(partition: Partition, messages: int = 1) -> int:
     """One batch of that many messages; its first offset."""
-    info = partition.append(batch(*(b"v%d" % index for index in range(messages))), now_ms=NOW_MS, produce_version=9)
+    records = batch(*(b"v%d" % index for index in range(messages)))
+    info, _ = partition.append(records, acks=0, now_ms=NOW_MS, produce_version=9)
     assert info.error_code == ErrorCode.NONE, info
     return info.first_offset
 
@@ -66,10 +66,16 @@ class HandReplicas:
     def _arm(self) -> None:
         self.armed += 1
 
-    def add(self, config: LogConfig | None = None, topic_partition: TopicPartition = ORDERS) -> Partition:
-        partition = make_partition(config, topic_partition=topic_partition)
-        self.replicas.add(partition)
-        return partition
+    def add(
+        self,
+        config: LogConfig | None = None,
+        topic_partition: TopicPartition = ORDERS,
+        *,
+        state: PartitionState = LED_HERE,
+        disk: SimulatedDisk | None = None,
+    ) -> Partition:
+        log = open_log(disk or SimulatedDisk(), config, directory=f"/data/{topic_partition}")
+        return self.replicas.add(topic_partition, topic_id=bytes(16), log=log, state=state)
 
     def advance(self, delay_ms: int) -> None:
         self.now_ms += delay_ms

@@ -1,11 +1,10 @@
-"""Requests that wait: for the promise of a produce, for records, for a deletion."""
+"""Requests that wait: for the acks of a produce, for records, for a deletion."""
 
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
 from ottla.replication.delayed_delete_records import DeleteRecordsWait
 from ottla.replication.delayed_fetch import DelayedFetch
-from ottla.replication.delayed_produce import ProduceWait
-from ottla.replication.partition import Partition
+from ottla.replication.partition import AcksWait, Partition
 from ottla.storage.log_config import LogConfig
 from tests.replication.partitions import ORDERS, HandReplicas, append
 from tests.storage.log_making import flush
@@ -18,11 +17,17 @@ class WaitingProduce:
     """A produce that waits for the ends of some partitions."""
 
     def __init__(self, hand: HandReplicas, *partitions: Partition, needs_all_replicas: bool = True) -> None:
-        self.waits = [ProduceWait(partition, next_offset=partition.log.log_end_offset) for partition in partitions]
+        self.waits = [
+            AcksWait(
+                partition,
+                next_offset=partition.log.log_end_offset,
+                leader_epoch=partition.state.leader_epoch,
+                needs_all_replicas=needs_all_replicas,
+            )
+            for partition in partitions
+        ]
         self.done = 0
-        self.operation = hand.replicas.await_promise(
-            self.waits, needs_all_replicas=needs_all_replicas, timeout_ms=100, on_done=self._on_done
-        )
+        self.operation = hand.replicas.await_acks(self.waits, timeout_ms=100, on_done=self._on_done)
 
     def _on_done(self) -> None:
         self.done += 1
@@ -32,7 +37,7 @@ class WaitingProduce:
         return [wait.error_code for wait in self.waits]
 
 
-def test_produce_whose_promise_is_kept_does_not_wait() -> None:
+def test_produce_that_is_acknowledged_does_not_wait() -> None:
     hand = HandReplicas()
     partition = hand.add()
     append(partition)
@@ -67,12 +72,12 @@ def test_fsync_that_began_before_the_append_does_not_settle_it() -> None:
     assert (partition.high_watermark, waiting.done) == (1, 0)
 
 
-def test_acks_of_the_leader_alone_is_settled_by_its_own_share() -> None:
+def test_acks_of_the_leader_alone_is_settled_by_its_durable_end() -> None:
     hand = HandReplicas()
     partition = hand.add(FSYNC_EACH)
     append(partition)
-    flush(partition.log)  # its own share moves with the fsync, the high watermark only with the replicas
-    assert (partition.own_share, partition.high_watermark) == (1, 0)
+    flush(partition.log)  # its durable end moves with the fsync, the high watermark only with the replicas
+    assert (partition.durable_end_offset, partition.high_watermark) == (1, 0)
     assert WaitingProduce(hand, partition, needs_all_replicas=True).done == 0
     assert WaitingProduce(hand, partition, needs_all_replicas=False).done == 1
 
@@ -169,12 +174,11 @@ def test_fetch_is_read_again_once_a_turn_however_many_appends() -> None:
     waiting_fetch(hand, reading, done)
     for _ in range(5):
         append(partition)
-        hand.replicas.after_append(partition)
     assert (hand.marks, reading.reads) == (1, 1)
     hand.waiting.fetches.complete_marked()
     assert (done, reading.reads) == ([], 2)
     reading.is_enough = True
-    hand.replicas.after_append(partition)
+    append(partition)
     hand.waiting.fetches.complete_marked()
     assert (done, reading.reads) == ([reading], 3)
 

@@ -4,12 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.core.cluster import PartitionState
 from ottla.core.errors import ErrorCode
 from ottla.records.header import iter_headers
 from ottla.replication.partition import Partition
 from ottla.storage.log_config import LogConfig
-from tests.replication.partitions import append, make_partition
+from tests.replication.partitions import ORDERS, HandReplicas, append, make_partition
 from tests.storage.log_making import NOW_MS, batch, flush
 
 
@@ -27,7 +26,7 @@ def visible_end(partition: Partition) -> int:
 def test_without_flush_messages_every_append_counts_at_once() -> None:
     partition = make_partition()
     append(partition, 3)
-    assert partition.high_watermark == partition.own_share == visible_end(partition) == 3
+    assert partition.high_watermark == partition.durable_end_offset == visible_end(partition) == 3
 
 
 def test_with_one_flush_message_only_what_is_fsynced_counts() -> None:
@@ -64,7 +63,7 @@ def test_high_watermark_within_a_batch_does_not_show_the_batch() -> None:
     st.lists(st.one_of(st.integers(1, 4), st.just("flush"), st.just("restore")), max_size=30),
 )
 @settings(max_examples=100, deadline=None)
-def test_high_watermark_never_goes_back_and_never_counts_more_than_the_promise(
+def test_high_watermark_never_goes_back_and_never_counts_more_than_the_flush_mode_allows(
     flush_messages: int, steps: list[int | str]
 ) -> None:
     partition = make_partition(LogConfig(flush_messages=flush_messages))
@@ -83,11 +82,11 @@ def test_high_watermark_never_goes_back_and_never_counts_more_than_the_promise(
         before = partition.high_watermark
 
 
-def test_smaller_share_does_not_take_the_high_watermark_back() -> None:
+def test_smaller_durable_end_does_not_take_the_high_watermark_back() -> None:
     partition = make_partition()
     append(partition, 5)
     partition.log.set_config(LogConfig(flush_messages=1))
-    assert partition.own_share == 0
+    assert partition.durable_end_offset == 0
     assert not partition.maybe_advance_high_watermark()
     assert partition.high_watermark == 5
 
@@ -109,7 +108,8 @@ def test_new_partition_starts_at_the_start_of_its_log() -> None:
     for _ in range(3):
         append(partition)
     partition.log.advance_log_start_offset(2)
-    again = Partition(partition.topic_partition, topic_id=bytes(16), log=partition.log, state=partition.state)
+    partition.log.set_config(LogConfig(flush_messages=1))  # nothing is fsynced, so that nothing more counts
+    again = HandReplicas().replicas.add(ORDERS, topic_id=bytes(16), log=partition.log, state=partition.state)
     assert again.high_watermark == again.low_watermark == 2
 
 
@@ -129,7 +129,8 @@ def test_leader_epoch_of_a_client_is_compared_with_ours(epoch: int, error_code: 
 
 def test_refused_append_moves_nothing() -> None:
     partition = make_partition(LogConfig(max_message_bytes=80))
-    info = partition.append(batch(b"x" * 100), now_ms=NOW_MS, produce_version=9)
+    info, wait = partition.append(batch(b"x" * 100), acks=1, now_ms=NOW_MS)
+    assert wait is None
     assert info.error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert partition.high_watermark == partition.log.log_end_offset == 0
 
@@ -166,10 +167,3 @@ def test_offset_below_the_start_deletes_nothing_and_is_no_error() -> None:
     partition.delete_records_before(3)
     assert partition.delete_records_before(1) == ErrorCode.NONE
     assert partition.low_watermark == 3
-
-
-@pytest.mark.parametrize(("isr", "is_enough"), [((), False), ((1,), False), ((1, 2), True), ((1, 2, 3), True)])
-def test_in_sync_replicas_are_counted_against_the_minimum(isr: tuple[int, ...], is_enough: bool) -> None:
-    partition = make_partition(LogConfig(min_insync_replicas=2), state=PartitionState(1, 0, isr, (1, 2, 3)))
-    assert partition.has_enough_in_sync_replicas is is_enough
-    assert partition.describe_in_sync_replicas() == (f"orders-0: {len(isr)} replicas in sync, min.insync.replicas is 2")

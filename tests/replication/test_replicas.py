@@ -6,11 +6,10 @@ from ottla.core.cluster import PartitionState
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.types import TopicPartition
 from ottla.purgatory.purgatory import DelayedOperation
-from ottla.replication.delayed_produce import ProduceWait
-from ottla.replication.partition import Partition
+from ottla.replication.partition import ACKS_ALL
 from ottla.storage.log_config import LogConfig
 from tests.replication.partitions import LED_HERE, ORDERS, HandReplicas, append, make_partition
-from tests.storage.log_making import flush
+from tests.storage.log_making import NOW_MS, batch, flush
 
 
 class Waiter(DelayedOperation):
@@ -75,9 +74,7 @@ def test_partition_without_a_log_is_a_storage_error_until_it_is_removed() -> Non
 def test_what_was_fsynced_before_counts_as_soon_as_a_partition_is_led() -> None:
     partition = make_partition()
     append(partition, 4)
-    again = Partition(ORDERS, topic_id=bytes(16), log=partition.log, state=LED_HERE)
-    assert again.high_watermark == 0
-    HandReplicas().replicas.add(again)
+    again = HandReplicas().replicas.add(ORDERS, topic_id=bytes(16), log=partition.log, state=LED_HERE)
     assert again.high_watermark == 4
 
 
@@ -87,7 +84,6 @@ def test_append_marks_the_fetches_of_its_partition_only() -> None:
     other = TopicPartition("orders", 1)
     mine, others = watch(hand, ORDERS), watch(hand, other)
     append(partition)
-    hand.replicas.after_append(partition)
     hand.waiting.fetches.complete_marked()
     assert (mine.tries, others.tries) == (2, 1)
 
@@ -96,7 +92,6 @@ def test_append_without_waiting_fetches_leaves_no_mark() -> None:
     hand = HandReplicas()
     partition = hand.add()
     append(partition)
-    hand.replicas.after_append(partition)
     assert not hand.waiting.fetches.has_marks
     assert not hand.flushes
 
@@ -106,10 +101,8 @@ def test_flush_is_asked_for_when_as_many_messages_wait_as_the_topic_says() -> No
     partition = hand.add(LogConfig(flush_messages=3))
     for _ in range(2):
         append(partition)
-        hand.replicas.after_append(partition)
-    assert hand.flushes == []
+        assert hand.flushes == []
     append(partition)
-    hand.replicas.after_append(partition)
     assert hand.flushes == [partition.log]
 
 
@@ -133,10 +126,10 @@ def test_flush_of_a_partition_that_is_gone_is_ignored() -> None:
 def test_removal_wakes_everybody_who_waits_for_the_partition() -> None:
     hand = HandReplicas()
     partition = hand.add(LogConfig(flush_messages=1))
-    append(partition)
-    wait = ProduceWait(partition, next_offset=1)
+    _, wait = partition.append(batch(b"v"), acks=ACKS_ALL, now_ms=NOW_MS)
+    assert wait is not None
     done: list[int] = []
-    hand.replicas.await_promise([wait], needs_all_replicas=True, timeout_ms=100, on_done=lambda: done.append(1))
+    hand.replicas.await_acks([wait], timeout_ms=100, on_done=lambda: done.append(1))
     fetch = watch(hand, ORDERS)
     assert hand.replicas.remove(ORDERS) is partition
     assert (done, wait.error_code) == ([1], ErrorCode.KAFKA_STORAGE_ERROR)
@@ -145,7 +138,7 @@ def test_removal_wakes_everybody_who_waits_for_the_partition() -> None:
     assert hand.replicas.remove(ORDERS) is None
 
 
-def test_storage_error_is_told_to_the_owner_of_the_directories() -> None:
+def test_storage_error_is_reported_to_the_owner_of_the_directories() -> None:
     hand = HandReplicas()
     partition = hand.add()
     error = StorageError("no space")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ottla.spark.abandoned_folders import claim, remove_abandoned
+from ottla.spark.session_folder import claim, remove_abandoned
 
 CLAIMING = """
 import sys
 from pathlib import Path
-from ottla.spark.abandoned_folders import claim
+from ottla.spark.session_folder import claim
 claim(Path(sys.argv[1]))
 print("claimed", flush=True)
 sys.stdin.read()

@@ -120,7 +120,7 @@ def test_a_topic_that_is_deleted_or_made_anew_is_named(
     with pytest.raises(DataLoss, match="offsets 0 to 9 are gone, the topic was deleted;"):
         list(read_slices(options, planned))
     ottla_broker.create_topic(ottla_topic)
-    with pytest.raises(DataLoss, match="the topic was deleted and made anew"):
+    with pytest.raises(DataLoss, match="the topic was deleted and created again"):
         list(read_slices(options, planned))
     tolerant = read_options(ottla_broker, subscribe=ottla_topic, failOnDataLoss="false")
     assert list(read_slices(tolerant, planned)) == []

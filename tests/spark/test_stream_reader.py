@@ -177,7 +177,7 @@ def test_a_topic_that_is_deleted_is_named_or_left(ottla_broker: OttlaBroker, cap
     end = {"del-a": {"0": 3}, "del-b": {"0": 3}}
     ottla_broker.delete_topic("del-b")
     with started(ottla_broker, subscribe="del-a,del-b") as reader:
-        with pytest.raises(DataLoss, match="del-b-0: the query had read up to there, and the partitions are gone"):
+        with pytest.raises(DataLoss, match="del-b-0: the query has read from them, and the partitions are gone"):
             reader.latestOffset(start, ALL)
         with pytest.raises(DataLoss, match="del-b-0: offsets 1 to 2 are gone, as is the partition"):
             reader.partitions(start, end)
@@ -203,7 +203,7 @@ def test_a_topic_that_is_made_anew_is_named_or_read_from_its_beginning(
         initial = reader.initialOffset()
         first = reader.latestOffset(initial, ALL)
         make_anew(5)
-        with pytest.raises(DataLoss, match="the topic was deleted and made anew while the query ran"):
+        with pytest.raises(DataLoss, match="the topic was deleted and created again while the query ran"):
             reader.latestOffset(first, ALL)
     # Another run of the query knows no ids, but sees a log that is too short.
     make_anew(2)

@@ -47,10 +47,11 @@ def open_log(
     was_clean: bool = True,
     now_ms: int = NOW_MS,
     files_max: int = 100,
+    open_files: OpenFiles | None = None,
     directory: str = DIRECTORY,
 ) -> Log:
     return load_log(
-        OpenFiles(disk, files_max=files_max),
+        OpenFiles(disk, files_max=files_max) if open_files is None else open_files,
         directory,
         config or LogConfig(),
         recovery_point=recovery_point,

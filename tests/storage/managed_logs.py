@@ -1,5 +1,7 @@
 """A log manager for tests, and an idempotent producer."""
 
+from random import Random
+
 from ottla.core.disk import Disk
 from ottla.core.types import TopicPartition
 from ottla.storage.log import Log
@@ -33,6 +35,7 @@ class ManagedLogs:
             disk,
             directories,
             on_dir_failed=lambda directory, partitions, _: self.failed.append((directory, partitions)),
+            random_bytes=Random(1).randbytes,
             background=background,
         )
         self._background = background
@@ -41,7 +44,7 @@ class ManagedLogs:
 
     def create(self, topic_partition: TopicPartition = ORDERS) -> Log:
         log = self.manager.create_log(topic_partition, TOPIC_ID, self.config, NOW_MS)
-        self.manager.make_names_durable(lambda: None)
+        self.manager.sync_dirs(lambda: None)
         if self._background is not None:
             self._background.run_all()
         return log

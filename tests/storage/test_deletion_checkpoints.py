@@ -1,9 +1,11 @@
 """A topic that is deleted and made anew inherits no offset: its records survive every crash."""
 
 from collections.abc import Iterator
+from errno import EIO
 
 import pytest
 
+from ottla.core.types import TopicPartition
 from ottla.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, read_offsets
 from ottla.storage.log_config import LogConfig
 from ottla.testing.simulated_disk import SimulatedCrash, SimulatedDisk
@@ -51,8 +53,8 @@ class _Remaking:
     def run(self, broker: ManagedLogs) -> None:
         manager = broker.manager
         if not self.is_deleted:  # else only the new topic has to be made good
-            manager.delete_log(ORDERS, NOW_MS)
-            manager.make_names_durable(self._on_deleted)
+            manager.delete_logs([ORDERS], NOW_MS)
+            manager.sync_dirs(self._on_deleted)
         log = manager.get(ORDERS) or broker.create()
         for value in _NEW[log.log_end_offset :]:
             append(log, value)
@@ -96,8 +98,8 @@ def test_deletion_is_over_only_when_no_checkpoint_names_the_partition() -> None:
     broker = _with_old_topic(disk, background)
     assert _named(disk) == list(_FILES)
     done: list[list[str]] = []
-    broker.manager.delete_log(ORDERS, NOW_MS)
-    broker.manager.make_names_durable(lambda: done.append(_named(disk)))
+    broker.manager.delete_logs([ORDERS], NOW_MS)
+    broker.manager.sync_dirs(lambda: done.append(_named(disk)))
     while background.waiting:
         assert not done
         background.run_one()
@@ -113,8 +115,8 @@ def test_checkpoint_that_was_being_written_before_a_deletion_is_followed_by_anot
     log.advance_log_start_offset(1)
     _checkpoint_all(broker)  # on their way to a thread, and name the partition
     done: list[list[str]] = []
-    broker.manager.delete_log(ORDERS, NOW_MS)
-    broker.manager.make_names_durable(lambda: done.append(_named(disk)))
+    broker.manager.delete_logs([ORDERS], NOW_MS)
+    broker.manager.sync_dirs(lambda: done.append(_named(disk)))
     while background.waiting or background.started:
         # Every thread is done with its work before the loop hears of the first one.
         while background.waiting:
@@ -124,13 +126,31 @@ def test_checkpoint_that_was_being_written_before_a_deletion_is_followed_by_anot
     assert done == [[]]
 
 
+@pytest.mark.parametrize("name", _FILES)
+def test_directory_that_fails_over_a_checkpoint_holds_up_nobody(name: str) -> None:
+    disk = SimulatedDisk()
+    background = HandBackground()
+    broker = ManagedLogs(disk, ("/a", "/b"), config=_CONFIG, background=background)
+    done: list[str] = []
+    broker.manager.create_log(ORDERS, TOPIC_ID, _CONFIG, NOW_MS)
+    disk.fail_next("*", EIO, path_prefix=f"/a/{name}")
+    broker.manager.sync_dirs(lambda: done.append("first"))
+    background.run_all()
+    assert broker.failed == [("/a", [ORDERS])]
+    assert done == ["first"]
+    broker.manager.create_log(TopicPartition("parcels", 0), TOPIC_ID, _CONFIG, NOW_MS)
+    broker.manager.sync_dirs(lambda: done.append("second"))
+    background.run_all()
+    assert done == ["first", "second"]
+
+
 def test_deletion_of_what_no_checkpoint_names_writes_none() -> None:
     disk = SimulatedDisk()
     broker = ManagedLogs(disk, config=_CONFIG)
     broker.create()
     before = disk.counts.get("write_atomically", 0)
-    broker.manager.delete_log(ORDERS, NOW_MS)
-    broker.manager.make_names_durable(lambda: None)
+    broker.manager.delete_logs([ORDERS], NOW_MS)
+    broker.manager.sync_dirs(lambda: None)
     assert disk.counts.get("write_atomically", 0) == before
 
 
@@ -191,8 +211,8 @@ def test_log_start_that_moves_above_the_log_is_told() -> None:
 def test_topic_id_is_that_of_the_new_topic() -> None:
     disk = SimulatedDisk()
     broker = _with_old_topic(disk)
-    broker.manager.delete_log(ORDERS, NOW_MS)
-    broker.manager.make_names_durable(lambda: None)
+    broker.manager.delete_logs([ORDERS], NOW_MS)
+    broker.manager.sync_dirs(lambda: None)
     other_id = TOPIC_ID[::-1]
     broker.manager.create_log(ORDERS, other_id, _CONFIG, NOW_MS)
     assert broker.manager.topic_id_of(ORDERS) == other_id

@@ -1,6 +1,8 @@
 """Folders that are not those of our partitions: older topics' are set aside, others' are left alone; refused starts."""
 
+import shutil
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -22,7 +24,7 @@ _DIRECTORIES = ("/a", "/b")
 
 
 def _opened(disk: Disk, directories: tuple[str, ...] = _DIRECTORIES) -> LogManager:
-    manager = LogManager(disk, directories, on_dir_failed=lambda *_: None)
+    manager = LogManager(disk, directories, on_dir_failed=lambda *_: None, random_bytes=Random(1).randbytes)
     manager.open(OURS, with_locks=False)
     return manager
 
@@ -79,7 +81,7 @@ def test_folder_of_an_older_topic_in_another_directory_is_set_aside(
     assert stray.endswith("-stray")
     assert {path.rpartition("/")[2]: data for path, data in _contents(disk, f"{stale}/{stray}").items()} == old
     assert any(stray in note for note in notes)
-    manager.make_names_durable(lambda: None)
+    manager.sync_dirs(lambda: None)
     assert b"orders" not in disk.read(f"{stale}/log-start-offset-checkpoint")
     manager.shutdown(NOW_MS)
     again = _opened(disk)
@@ -141,7 +143,7 @@ def test_start_that_fails_within_the_loading_marks_nothing_clean() -> None:
 def test_start_that_is_refused_releases_its_locks(tmp_path: Path) -> None:
     directories = (f"{tmp_path}/one", f"{tmp_path}/two")
     other = ManagedLogs(RealDisk(), directories[1:], with_locks=True)
-    refused = LogManager(RealDisk(), directories, on_dir_failed=lambda *_: None)
+    refused = LogManager(RealDisk(), directories, on_dir_failed=lambda *_: None, random_bytes=Random(1).randbytes)
     with pytest.raises(LogDirLocked):
         refused.open(OURS)
     refused.shutdown(NOW_MS)
@@ -187,6 +189,47 @@ def test_new_log_whose_only_place_is_taken_is_refused_and_the_directory_stays_on
         broker.create()
     assert broker.manager.online_directories == ["/a"]
     assert broker.create(TopicPartition("orders", 1)).directory == "/a/orders-1"
+
+
+def test_new_log_goes_around_a_file_of_its_name() -> None:
+    disk = SimulatedDisk()
+    disk.make_dirs("/a")
+    disk.write_atomically("/a/orders-0", b"mine")
+    broker = ManagedLogs(disk, _DIRECTORIES)
+    assert broker.notes == ["/a/orders-0: not the folder of a partition, left alone"]
+    assert broker.create().directory == "/b/orders-0"
+    assert disk.read("/a/orders-0") == b"mine"
+    assert not broker.failed
+
+
+def test_file_in_the_way_of_a_partition_costs_that_partition_only() -> None:
+    disk = SimulatedDisk()
+    disk.make_dirs("/a")
+    disk.write_atomically("/a/orders-0", b"mine")
+    broker = ManagedLogs(disk)
+    with pytest.raises(StorageError, match=r"/a/orders-0: in the way"):
+        broker.create()
+    assert broker.manager.online_directories == ["/a"]
+    assert broker.create(TopicPartition("orders", 1)).directory == "/a/orders-1"
+
+
+def test_link_to_nowhere_in_the_way_of_a_partition_costs_that_partition_only(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").symlink_to(tmp_path / "not-mounted")
+    broker = ManagedLogs(RealDisk(), (str(tmp_path),))
+    with pytest.raises(StorageError, match=r"orders-0: in the way"):
+        broker.create()
+    assert broker.manager.online_directories == [str(tmp_path)]
+    broker.manager.shutdown(NOW_MS)
+
+
+def test_log_directory_that_became_a_file_fails(tmp_path: Path) -> None:
+    directory = tmp_path / "a"
+    broker = ManagedLogs(RealDisk(), (str(directory),))
+    shutil.rmtree(directory)
+    directory.write_bytes(b"mine")
+    with pytest.raises(StorageError, match="no log directory is online"):
+        broker.create()
+    assert broker.failed == [(str(directory), [])]
 
 
 def test_empty_folder_is_used_for_the_partition_of_its_name() -> None:

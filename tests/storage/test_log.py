@@ -148,12 +148,11 @@ def test_a_failed_write_leaves_the_log_as_it_was(disk: SimulatedDisk, log: Log) 
 
 
 def test_a_file_of_another_size_than_expected_is_not_appended_to(disk: SimulatedDisk) -> None:
-    log = open_log(disk, files_max=2)
+    open_files = OpenFiles(disk)
+    log = open_log(disk, open_files=open_files)
     append(log, b"a")
     disk.open_append(f"{DIRECTORY}/{0:020d}.log").append(b"stray")
-    append_other = open_log(disk, directory="/data/orders-1", files_max=2)
-    append(append_other, b"x")
-    log._open_files.forget(f"{DIRECTORY}/{0:020d}.log")
+    open_files.forget(f"{DIRECTORY}/{0:020d}.log")
     with pytest.raises(StorageError, match="bytes"):
         append(log, b"b")
 
@@ -346,11 +345,12 @@ def test_a_slice_survives_the_deletion_of_its_segment(disk: SimulatedDisk) -> No
 
 
 def test_few_open_files_are_enough_for_many_segments(disk: SimulatedDisk) -> None:
-    log = open_log(disk, _SMALL_SEGMENTS, files_max=4)
+    open_files = OpenFiles(disk, files_max=4)
+    log = open_log(disk, _SMALL_SEGMENTS, open_files=open_files)
     for number in range(60):
         append(log, b"%d" % number * 50)
     assert len(read_all(log)) == 60
-    assert len(log._open_files) <= 4
+    assert len(open_files) <= 4
     flush(log)
 
 

@@ -76,7 +76,7 @@ def test_folders_are_sorted_by_their_names(disk: SimulatedDisk) -> None:
         (TopicPartition("x-1.ff-delete", 3), "/d/x-1.ff-delete-3"),
     ]
     assert contents.to_be_deleted == ["/d/orders-1.00ff-delete"]
-    assert contents.malformed == ["/d/lost+found", "/d/orders-01", "/d/-1"]
+    assert contents.malformed == ["/d/lost+found", "/d/orders-01", "/d/-1", "/d/orders-7"]
 
 
 def test_name_for_deletion_fits_a_file_system_and_is_recognised() -> None:

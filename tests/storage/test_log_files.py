@@ -49,7 +49,7 @@ def test_the_dump_tool_finds_no_fault_in_what_was_rebuilt(tmp_path: Path) -> Non
     with open(f"{directory}/{max(name for name in expected if name.endswith('.log'))}", "ab") as file:
         file.write(b"\0" * 1000)
     log = open_log(RealDisk(), _CONFIG, directory=directory, was_clean=False)
-    assert log.recovery.bytes_cut == 1000
+    assert log.recovery.bytes_truncated == 1000
     log.close(now_ms=NOW_MS)
     assert _problems(directory) == []
     for name, data in expected.items():

@@ -3,6 +3,7 @@
 import errno
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -108,9 +109,33 @@ def test_high_watermarks_come_back_and_malformed_ones_are_told() -> None:
 
 def test_new_logs_go_where_the_fewest_are() -> None:
     broker = ManagedLogs(SimulatedDisk(), ("/a", "/b"))
-    logs = broker.manager.create_logs([TopicPartition("t", number) for number in range(6)], TOPIC_ID, SMALL, NOW_MS)
+    logs = [broker.create(TopicPartition("t", number)) for number in range(6)]
     directories = [log.directory.rpartition("/")[0] for log in logs]
     assert directories.count("/a") == directories.count("/b") == 3
+
+
+def test_folders_that_wait_for_their_removal_are_named_by_the_given_randomness_and_go_in_their_order() -> None:
+    disk = SimulatedDisk()
+    numbers = iter((2, 1, 3))
+    manager = LogManager(
+        disk, ["/a"], on_dir_failed=lambda *_: None, random_bytes=lambda length: bytes([next(numbers)]) * length
+    )
+    manager.open(OURS, with_locks=False)
+    manager.load(NOW_MS, config_of=lambda _: SMALL)
+    partitions = [TopicPartition("t", number) for number in range(3)]
+    for topic_partition in partitions:
+        manager.create_log(topic_partition, TOPIC_ID, SMALL, NOW_MS)
+    manager.delete_logs(reversed(partitions), NOW_MS)
+    expected = [f"t-{number}.{unique * 16}-delete" for number, unique in enumerate(("03", "01", "02"))]
+    assert sorted(entry.name for entry in disk.list("/a") if entry.is_dir) == expected
+    background = HandBackground()
+    manager._logs.use_background(background)
+    manager.remove_due(NOW_MS + SMALL.file_delete_delay_ms)
+    left = []
+    while background.waiting:
+        background.run_one()
+        left.append(sorted(entry.name for entry in disk.list("/a") if entry.is_dir))
+    assert left == [expected[:2], expected[:1], []]
 
 
 def test_created_log_survives_power_loss() -> None:
@@ -133,7 +158,7 @@ def test_deleted_log_is_gone_at_once_and_its_files_after_the_delay() -> None:
     disk = SimulatedDisk()
     broker = ManagedLogs(disk)
     append(broker.create(), b"old")
-    broker.manager.delete_log(ORDERS, NOW_MS)
+    broker.manager.delete_logs([ORDERS], NOW_MS)
     assert broker.manager.get(ORDERS) is None
     doomed = [name for name in _names(disk, "/a") if name.endswith("-delete")]
     assert len(doomed) == 1
@@ -152,8 +177,8 @@ def test_deletion_that_was_begun_is_finished_by_the_next_start() -> None:
     disk = SimulatedDisk()
     broker = ManagedLogs(disk)
     append(broker.create(), b"old")
-    broker.manager.delete_log(ORDERS, NOW_MS)
-    broker.manager.make_names_durable(lambda: None)
+    broker.manager.delete_logs([ORDERS], NOW_MS)
+    broker.manager.sync_dirs(lambda: None)
     disk = disk.crash()
     again = ManagedLogs(disk)
     assert again.manager.partitions() == []
@@ -164,10 +189,11 @@ def test_many_logs_are_deleted_with_one_fsync() -> None:
     disk = SimulatedDisk()
     broker = ManagedLogs(disk)
     partitions = [TopicPartition("t", number) for number in range(10)]
-    broker.manager.create_logs(partitions, TOPIC_ID, SMALL, NOW_MS)
+    for topic_partition in partitions:
+        broker.manager.create_log(topic_partition, TOPIC_ID, SMALL, NOW_MS)
     fsyncs = disk.counts["fsync_dir"]
     broker.manager.delete_logs([*partitions, ORDERS], NOW_MS)
-    broker.manager.make_names_durable(lambda: None)
+    broker.manager.sync_dirs(lambda: None)
     assert disk.counts["fsync_dir"] == fsyncs + 1
     assert ManagedLogs(disk.crash()).manager.partitions() == []
 
@@ -289,7 +315,7 @@ def test_failing_close_leaves_no_marker() -> None:
 def test_failure_of_a_deleted_log_does_not_take_its_directory_down() -> None:
     broker = ManagedLogs(SimulatedDisk())
     log = broker.create()
-    broker.manager.delete_log(ORDERS, NOW_MS)
+    broker.manager.delete_logs([ORDERS], NOW_MS)
     broker.manager.fail_log(log, StorageError("its files are gone"))
     assert not broker.failed
 
@@ -351,7 +377,7 @@ def test_real_directory_is_locked_until_shutdown_and_loaded_by_threads(tmp_path:
         ManagedLogs(RealDisk(), directories, with_locks=True)
     with ThreadPoolExecutor(4) as pool:
         broker.manager.shutdown(NOW_MS, run_all=pool.map)
-        manager = LogManager(RealDisk(), directories, on_dir_failed=lambda *_: None)
+        manager = LogManager(RealDisk(), directories, on_dir_failed=lambda *_: None, random_bytes=Random(1).randbytes)
         manager.open(OURS)
         for directory in directories:
             Path(directory, ".kafka_cleanshutdown").unlink()

@@ -62,7 +62,7 @@ def test_a_forgotten_name_stands_for_the_new_file() -> None:
 
 
 def test_without_a_descriptor_left_cached_files_are_let_go_and_the_open_is_tried_again(tmp_path: Path) -> None:
-    disk = RealDisk(let_go_of_open_files=lambda: files.let_go_of_all())
+    disk = RealDisk(on_out_of_descriptors=lambda: files.evict_all())
     files = OpenFiles(disk)
     for name in ("a", "b", "c"):
         files.append_file(f"{tmp_path}/{name}").append(name.encode())
@@ -79,7 +79,7 @@ def test_without_a_descriptor_left_cached_files_are_let_go_and_the_open_is_tried
 
 
 def test_with_nothing_to_let_go_the_want_of_a_descriptor_is_an_error(tmp_path: Path) -> None:
-    for disk in (RealDisk(), RealDisk(let_go_of_open_files=lambda: None)):
+    for disk in (RealDisk(), RealDisk(on_out_of_descriptors=lambda: None)):
         disk.write_atomically(f"{tmp_path}/a", b"a")
         with no_descriptor_left(), pytest.raises(OSError) as raised:
             disk.open_read(f"{tmp_path}/a")

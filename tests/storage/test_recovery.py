@@ -71,7 +71,7 @@ def test_a_torn_last_batch_is_cut(disk: SimulatedDisk, cut: int, was_clean: bool
     size_bytes = len(data) // 2  # two batches
     _replace(disk, _path(18), data[: size_bytes + min(cut, size_bytes - 1)])
     log = open_log(disk, _CONFIG, was_clean=was_clean, recovery_point=18)
-    assert log.recovery.bytes_cut == min(cut, size_bytes - 1)
+    assert log.recovery.bytes_truncated == min(cut, size_bytes - 1)
     assert log.recovery.first_fault is not None
     _expect(log, 19)
 
@@ -81,7 +81,7 @@ def test_a_torn_last_batch_is_cut(disk: SimulatedDisk, cut: int, was_clean: bool
 def test_bytes_that_are_no_batch_are_cut(disk: SimulatedDisk, tail: bytes, was_clean: bool) -> None:
     disk.open_append(_path(18)).append(tail)
     log = open_log(disk, _CONFIG, was_clean=was_clean, recovery_point=18)
-    assert log.recovery.bytes_cut == len(tail)
+    assert log.recovery.bytes_truncated == len(tail)
     _expect(log, _COUNT)
 
 
@@ -90,7 +90,7 @@ def test_a_batch_that_fails_its_checksum_ends_the_log_with_all_later_segments(di
     disk.corrupt(_path(9), len(data) // 3 * 2 - 1)
     log = open_log(disk, _CONFIG, was_clean=False, recovery_point=5)
     assert log.recovery.segments_dropped == 3
-    assert log.recovery.bytes_cut > 0
+    assert log.recovery.bytes_truncated > 0
     assert log.leader_epochs.entries() == [(0, 0), (1, 5)]
     assert _path(12).rpartition("/")[2] not in names(disk)
     _expect(log, 10)

@@ -6,7 +6,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 
 async def watch(bootstrap_servers: str, *, readings: str, alerts: str, limit: int, stopping: asyncio.Event) -> None:
-    """Until `stopping`; reads on where the group "alerts" left off."""
+    """Runs until `stopping`; continues where the group "alerts" stopped."""
     consumer = AIOKafkaConsumer(
         readings,
         bootstrap_servers=bootstrap_servers,

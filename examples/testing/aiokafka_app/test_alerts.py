@@ -30,7 +30,7 @@ def run_with_app(broker: OttlaBroker, test: Callable[[], Awaitable[None]]) -> No
 def test_only_high_readings_are_alerts(ottla_broker: OttlaBroker) -> None:
     async def test() -> None:
         ottla_broker.produce("readings", ["39", "41", "12"], partition=0)
-        # `broker.aio` waits without stopping the loop that the app runs on.
+        # `broker.aio` waits without blocking the loop that the app runs in.
         await ottla_broker.aio.wait_for_commit("alerts", "readings", 3, partition=0)
         assert [alert.value for alert in await ottla_broker.aio.records("alerts")] == [b"41"]
 

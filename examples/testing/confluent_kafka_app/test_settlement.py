@@ -46,7 +46,7 @@ def test_every_order_gets_a_receipt(
 def test_a_timeout_after_the_write_gives_no_second_receipt(
     ottla_broker: OttlaBroker, start_settlement: Callable[[], threading.Thread]
 ) -> None:
-    # The broker stores the receipt, but the app is told that it perhaps did not.
+    # The broker stores the receipt, but the app gets an error that says it may not be stored.
     ottla_broker.fail_next("produce", 1, "REQUEST_TIMED_OUT", applied=True, client_id="settlement")
     ottla_broker.produce("orders", ORDERS)
     start_settlement()

@@ -7,7 +7,7 @@ from kafka.errors import KafkaError
 
 
 class Outbox:
-    """Rows leave in their order; one that was not stored stays, and with it all behind it."""
+    """Publishes rows in order; a row that was not stored stays in the table, and so do all rows after it."""
 
     def __init__(self, database: sqlite3.Connection, bootstrap_servers: str) -> None:
         self._database = database
@@ -20,13 +20,13 @@ class Outbox:
             self._database.execute("insert into outbox (topic, value) values (?, ?)", (topic, value))
 
     def publish(self) -> int:
-        """How many rows went out."""
+        """Returns how many rows were published."""
         published = 0
         for row, topic, value in self._database.execute("select * from outbox order by id").fetchall():
             try:
                 self._producer.send(topic, value).get(timeout=10)
             except KafkaError:
-                # An idempotent producer of kafka-python is of no use after an error that it could not retry.
+                # An idempotent producer of kafka-python can't be used after an error that it could not retry.
                 self._producer.close()
                 self._producer = self._open_producer()
                 break

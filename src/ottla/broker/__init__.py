@@ -1,1 +1,1 @@
-"""The composition root: wires the rooms to one broker and dispatches requests to handlers."""
+"""One broker: its core on ports, which wires the rooms, what a process puts behind them, and a handler for each API."""

@@ -1,6 +1,5 @@
-"""What a broker tells others about where it can be reached: clients in Metadata, brokers in the coordination store."""
+"""Where a broker can be reached, as it announces it: to clients in Metadata, to brokers in the coordination store."""
 
-import socket
 from collections.abc import Sequence
 
 from ottla.coordination.paths import BrokerRegistration
@@ -11,11 +10,13 @@ from ottla.core.config.values import ConfigValue
 from ottla.core.types import TimestampMs
 
 
-def advertised_endpoints(config: BrokerConfig, bound: Sequence[Listener]) -> tuple[BrokerEndpoint, ...]:
-    """What clients are told, with the ports that the kernel chose."""
+def advertised_endpoints(
+    config: BrokerConfig, bound: Sequence[Listener], *, host_name: str
+) -> tuple[BrokerEndpoint, ...]:
+    """The endpoints that Metadata shows, with the ports that the kernel chose; `host_name` is this machine's."""
     ports = {listener.name: listener.port for listener in bound}
     return tuple(
-        BrokerEndpoint(listener.name, listener.host or socket.gethostname(), listener.port or ports[listener.name])
+        BrokerEndpoint(listener.name, listener.host or host_name, listener.port or ports[listener.name])
         for listener in config.advertised_listeners()
     )
 
@@ -23,7 +24,7 @@ def advertised_endpoints(config: BrokerConfig, bound: Sequence[Listener]) -> tup
 def derived_configs(
     config: BrokerConfig, bound: Sequence[Listener], endpoints: Sequence[BrokerEndpoint]
 ) -> dict[str, ConfigValue]:
-    """What the start made of keys that say nothing, or leave something open: DescribeConfigs shows what holds."""
+    """What the start chose for keys that are not set or leave something open: DescribeConfigs shows these values."""
     return {
         "listeners": tuple(str(listener) for listener in bound),
         "advertised.listeners": tuple(

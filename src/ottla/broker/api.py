@@ -1,12 +1,12 @@
-"""The table of served APIs and the way of a frame to its handler.
+"""Dispatches each frame to its handler. The table in `handlers/served.py` says which APIs there are.
 
 Two kinds of handlers: a hot one (Produce, Fetch) takes the raw frame and gives the packed answer; every other takes a
-decoded request message and gives a response message, or a `Deferred` from `RequestContext.defer`.
+decoded request message and gives a response message, or a `Reply` from `RequestContext.defer`.
 """
 
 from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ottla.core.clock import Clock
 from ottla.core.errors import ErrorCode, ProtocolViolation
@@ -63,20 +63,32 @@ class Reply:
 HotHandler: TypeAlias = Callable[[memoryview, int, int, Peer], "Answer | Deferred | None"]
 MessageHandler: TypeAlias = Callable[[Any, RequestContext], Any]
 
+# When a handler is made and its module imported: APIs that few clients use must not slow down the start.
+AT_START: Final = True
+ON_FIRST_REQUEST: Final = False
 
-class Api(NamedTuple):
-    """One served API. What `advertised_min` tells may lie below what is served, for clients that look at it.
 
-    One with `load` instead of a handler is a promise: its first request calls for the handlers of a whole family.
-    """
+class HotApi(NamedTuple):
+    """One row of the table of served APIs, with a handler of frames."""
 
     key: ApiKey
     min_version: int
     max_version: int
-    handle: MessageHandler | None = None
-    handle_frame: HotHandler | None = None
-    advertised_min: int | None = None
-    load: "Callable[[], list[Api]] | None" = None
+    make: Callable[[], HotHandler]
+    is_made_at_start: bool
+
+
+class MessageApi(NamedTuple):
+    """One row of the table of served APIs, with a handler of messages."""
+
+    key: ApiKey
+    min_version: int
+    max_version: int
+    make: Callable[[], MessageHandler]
+    is_made_at_start: bool
+
+
+Api: TypeAlias = HotApi | MessageApi
 
 
 class Dispatcher:
@@ -86,23 +98,24 @@ class Dispatcher:
         self._clock = clock
         self._apis: dict[int, Api] = {}
         self._hot: dict[int, HotHandler] = {}  # by api key and version as one number
+        self._handlers: dict[ApiKey, MessageHandler] = {}
         self._request_classes: dict[ApiKey, type[ApiMessage]] = {}  # imported with the first request
 
     def serve(self, apis: Iterable[Api]) -> None:
+        """Called once, with the whole table."""
         for api in apis:
             self._apis[api.key] = api
-            if api.handle_frame is not None:
-                for version in range(api.min_version, api.max_version + 1):
-                    self._hot[api.key << 16 | version] = api.handle_frame
+            if not api.is_made_at_start:
+                continue
+            if isinstance(api, HotApi):
+                self._make_hot(api)
+            else:
+                self._make(api)
 
     def advertised(self) -> list[ApiVersion]:
-        """The truth that ApiVersions tells."""
+        """The table as ApiVersions answers it."""
         return [
-            ApiVersion(
-                api_key=api.key,
-                min_version=api.min_version if api.advertised_min is None else api.advertised_min,
-                max_version=api.max_version,
-            )
+            ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
             for api in (self._apis[key] for key in sorted(self._apis))
         ]
 
@@ -127,17 +140,32 @@ class Dispatcher:
             raise ProtocolViolation(
                 f"{api.key.name} version {version} is not served, {api.min_version} to {api.max_version} are"
             )
-        if api.load is not None:
-            self.serve(api.load())
-            # Not the call of a subclass: what it does for each frame it does already.
-            return Dispatcher.__call__(self, frame, peer)
+        if isinstance(api, HotApi):  # its first request, or it would be among the hot ones
+            return self._make_hot(api)(frame, version, correlation_id, peer)
+        handle = self._handlers.get(api.key) or self._make(api)
         header = parse_request_header(frame)
-        assert api.handle is not None
         request = decode(self._request_class_of(api.key), version, frame[header.body_position :])
-        response = api.handle(request, RequestContext(header, peer, self._clock()))
+        response = handle(request, RequestContext(header, peer, self._clock()))
         if isinstance(response, Reply):
             return response.deferred
         return encode_response(response, version, correlation_id)
+
+    def _make_hot(self, api: HotApi) -> HotHandler:
+        handle_frame = self._wrap_hot(api.key, api.make())
+        for version in range(api.min_version, api.max_version + 1):
+            self._hot[api.key << 16 | version] = handle_frame
+        return handle_frame
+
+    def _make(self, api: MessageApi) -> MessageHandler:
+        handle = self._handlers[api.key] = self._wrap(api.key, api.make())
+        return handle
+
+    def _wrap_hot(self, key: ApiKey, handle_frame: HotHandler) -> HotHandler:
+        """For a dispatcher that measures its handlers."""
+        return handle_frame
+
+    def _wrap(self, key: ApiKey, handle: MessageHandler) -> MessageHandler:
+        return handle
 
     def _request_class_of(self, key: ApiKey) -> type[ApiMessage]:
         found = self._request_classes.get(key)

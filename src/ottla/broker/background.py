@@ -1,9 +1,13 @@
 """Threads for what blocks or burns CPU: fsync, recovery, re-compression, cold reads. Results return on the loop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+OnDone = Callable[[Any, BaseException | None], None]
 
 
 class ResizableThreads(Executor):
@@ -34,7 +38,7 @@ class ResizableThreads(Executor):
 
 
 class ThreadBackground:
-    """The `Background` port over a thread pool; threads start when they are first needed."""
+    """The background of a broker over a thread pool; threads start when they are first needed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, threads: int) -> None:
         self._loop = loop
@@ -42,13 +46,31 @@ class ThreadBackground:
         self._is_closed = False
 
     def resize(self, threads: int) -> None:
-        """From now on at most so many threads run; what was submitted before goes on on the old ones."""
+        """Run at most `threads` threads from now on; work that was submitted before ends on the old ones."""
         self.executor.resize(threads)
 
-    def submit(self, work: Callable[[], Any], on_done: Callable[[Any, BaseException | None], None]) -> None:
-        if self._is_closed:
-            return  # as with what `close` drops: the broker stops, and nobody waits for the result
+    def submit(self, work: Callable[[], Any], on_done: OnDone) -> None:
+        if not self._is_closed:  # else it is dropped, as by `close`: the broker stops, and nobody waits for the result
+            self._submit_to(self.executor, work, on_done)
 
+    def map(self, work: Callable[[T], R], items: Iterable[T], *, threads: int) -> list[R]:
+        """As the built-in one, but on threads of its own; blocks."""
+        with ThreadPoolExecutor(threads, "ottla-recovery") as pool:
+            return list(pool.map(work, items))
+
+    def run_last(self, work: Callable[[], Any], on_done: OnDone) -> None:
+        """Drop what has not begun, and what comes later; do `work` when everything that runs has ended."""
+        self._is_closed = True
+
+        def close_and_work() -> Any:
+            self.close()
+            return work()
+
+        last = _new_pool(1)
+        self._submit_to(last, close_and_work, on_done)
+        last.shutdown(wait=False)
+
+    def _submit_to(self, executor: Executor, work: Callable[[], Any], on_done: OnDone) -> None:
         def report(future: "Future[Any]") -> None:
             if future.cancelled():
                 return  # dropped by `close` before it started: nobody waits for the result
@@ -59,7 +81,7 @@ class ThreadBackground:
             except RuntimeError:
                 pass  # the loop is closed: the broker has stopped and nobody waits for the result
 
-        self.executor.submit(work).add_done_callback(report)
+        executor.submit(work).add_done_callback(report)
 
     def close(self) -> None:
         """Wait for what runs and drop what has not started, also what comes later."""

@@ -33,7 +33,7 @@ OnAltered = Callable[[list[ConfigFault | None]], None]
 
 
 class ConfigAlterations:
-    """Takes a whole request to whoever is responsible for each resource; event loop only."""
+    """Carries out a whole request: the controller changes configs, the process its loggers. Event loop only."""
 
     def __init__(self, configs: Configs, *, broker_id: int) -> None:
         self._configs = configs
@@ -94,7 +94,7 @@ def wrong_logger_owner(name: str, broker_id: int) -> ConfigFault | None:
 
 
 def unserved_resource(resource_type: int) -> ConfigFault:
-    """The refusal of a type whose configs nobody here has."""
+    """The refusal of a resource type that has no configs here."""
     if resource_type in (ResourceType.CLIENT_METRICS, ResourceType.GROUP):
         what = f"known to Kafka, not served by Ottla: configs of {ResourceType(resource_type).name}"
     elif resource_type == ResourceType.BROKER_LOGGER:

@@ -1,6 +1,6 @@
 """Reads the partitions of one fetch: file slices up to the high watermark, within the limits of the request.
 
-Made once per fetch request and asked again each time a waiting fetch is tried; it holds the question, never records.
+Made once per fetch request and called again each time a waiting fetch is tried; it holds what is wanted, never records.
 """
 
 from ottla.broker.fetch_sessions import TopicKey
@@ -22,7 +22,7 @@ _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class FetchResult:
-    """What one reading came to, in the order of the request."""
+    """The result of one read, in the order of the request."""
 
     __slots__ = ("has_unknown", "is_enough", "partitions")
 
@@ -35,7 +35,7 @@ class FetchResult:
 
 
 class FetchRead:
-    """The question of one fetch request."""
+    """What one fetch request wants."""
 
     __slots__ = (
         "_cache",
@@ -72,7 +72,7 @@ class FetchRead:
     def keys(self) -> list[TopicPartition]:
         """The partitions to wait for; those that don't exist give an error at once and are never waited for."""
         named = ((self._name_of(topic), wanted.partition) for topic, wanted in self._wanted)
-        return [TopicPartition(name, index) for name, index in named if name is not None]
+        return [TopicPartition(name, number) for name, number in named if name is not None]
 
     def __call__(self) -> FetchResult:
         """Read every partition once."""
@@ -114,34 +114,34 @@ class FetchRead:
     def _read_one(
         self, topic: TopicKey, wanted: FetchPartition, bytes_left: int, *, is_first: bool
     ) -> tuple[FetchedPartition, int]:
-        index = wanted.partition
-        partition = self._find(topic, index)
+        number = wanted.partition
+        partition = self._find(topic, number)
         if isinstance(partition, ErrorCode):
-            return _failed(index, partition), 0
+            return _failed(number, partition), 0
         error_code = partition.check_leader_epoch(wanted.current_leader_epoch)
         if error_code:
-            return _failed(index, error_code), 0
+            return _failed(number, error_code), 0
         try:
             read = partition.read(
                 wanted.fetch_offset, max_bytes=min(bytes_left, wanted.partition_max_bytes), at_least_one=is_first
             )
             if read.error_code:
-                return _failed(index, read.error_code, partition), 0
+                return _failed(number, read.error_code, partition), 0
             records = read.slice
             if records is not None and self._version < FIRST_VERSION_WITH_ZSTD:
                 records = _before_zstd(records)
                 if records is not None and records.length == 0:
-                    return _failed(index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, partition), 0
+                    return _failed(number, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, partition), 0
         except StorageError as error:
             if error.is_out_of_descriptors:
-                # Those of this answer hold them: as if the answer were full, and the next one begins with this.
+                # The slices of this answer hold them: it is as full as it can be, and the next one begins with this.
                 return _fetched(partition, _NONE, is_committed=self._is_committed), 0
             self._replicas.on_storage_error(partition, error)
-            return _failed(index, ErrorCode.KAFKA_STORAGE_ERROR), 0
+            return _failed(number, ErrorCode.KAFKA_STORAGE_ERROR), 0
         fetched = _fetched(partition, _NONE if records is None else records, is_committed=self._is_committed)
         return fetched, 0 if records is None else records.length
 
-    def _find(self, topic: TopicKey, index: int) -> Partition | ErrorCode:
+    def _find(self, topic: TopicKey, number: int) -> Partition | ErrorCode:
         if isinstance(topic, str):
             name = topic
         else:
@@ -151,7 +151,7 @@ class FetchRead:
             name = found
         if self._is_replica:
             return ErrorCode.REPLICA_NOT_AVAILABLE  # no partition here has followers
-        return self._replicas.find(name, index)
+        return self._replicas.find(name, number)
 
 
 def _fetched(partition: Partition, records: bytes | FileSlice, *, is_committed: bool) -> FetchedPartition:
@@ -167,11 +167,11 @@ def _fetched(partition: Partition, records: bytes | FileSlice, *, is_committed: 
     )
 
 
-def _failed(index: int, error_code: ErrorCode, partition: Partition | None = None) -> FetchedPartition:
+def _failed(number: int, error_code: ErrorCode, partition: Partition | None = None) -> FetchedPartition:
     if partition is None:
-        return FetchedPartition(index, error_code, -1, records=_NONE)
+        return FetchedPartition(number, error_code, -1, records=_NONE)
     return FetchedPartition(
-        index,
+        number,
         error_code,
         partition.high_watermark,
         partition.last_stable_offset,

@@ -28,7 +28,7 @@ class SessionFault(NamedTuple):
 
 
 class _Remembered:
-    """One partition of a session: what the client asked for and what it was last told."""
+    """One partition of a session: what the client wants of it and what the last answer said."""
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
 
@@ -89,13 +89,13 @@ class FetchSession:
         )
 
     def remember(self, topic: TopicKey, fetched: FetchedPartition, *, records_bytes: int) -> None:
-        """Note what the client was told; a partition that gave records goes behind the others, so all get a turn."""
+        """Note what the client is sent; a partition that gave records goes behind the others, so all get a turn."""
         key = (topic, fetched.partition)
         remembered = self.partitions.get(key)
         if remembered is None:
             return
         if fetched.error_code != 0:
-            # Told again until it is gone: forget what the client knew.
+            # Sent again until it is gone: forget what the client knew.
             remembered.high_watermark = remembered.log_start_offset = -1
         else:
             remembered.high_watermark = fetched.high_watermark
@@ -183,7 +183,7 @@ class FetchSessions:
         return True
 
     def _evict_unused(self, *, partitions: int, sessions: int, now_ms: int) -> None:
-        """Let those go that nobody has used for long, until so much more finds room."""
+        """Close sessions that nobody has used for long, until there is room for this many more."""
         while (
             len(self._sessions) + sessions > self._slots or self.cached_partitions + partitions > self._partitions_max
         ):

@@ -7,14 +7,13 @@ from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offsets_log import OffsetsLog
 from ottla.broker.offsets_topic import OffsetsTopic
 from ottla.controller.topics import Topics
-from ottla.coordinator.groups import Groups
-from ottla.coordinator.hosted_shard import WheelTimers
-from ottla.coordinator.offsets import OffsetSettings
-from ottla.coordinator.partition_log import PartitionLog
-from ottla.coordinator.ports import ShardTimers
-from ottla.coordinator.runtime import CoordinatorPorts, CoordinatorSettings, GroupCoordinator
-from ottla.coordinator.settings import GroupSettings
-from ottla.coordinator.shard import GroupShard
+from ottla.coordinator.group.coordinator import CoordinatorPorts, GroupCoordinator
+from ottla.coordinator.group.groups import Groups
+from ottla.coordinator.group.offsets import OffsetSettings
+from ottla.coordinator.group.rebalancing import GroupSettings
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.runtime.coordinator_runtime import RuntimeSettings
+from ottla.coordinator.runtime.ports import PartitionLog, ShardTimers, WheelTimers
 from ottla.core.clock import Background, Clock
 from ottla.core.cluster import OFFSETS_TOPIC
 from ottla.core.config.config import BrokerConfig
@@ -34,7 +33,9 @@ class GroupCoordination(NamedTuple):
 
     def take_offline(self, partitions: Iterable[TopicPartition]) -> None:
         """A log directory failed."""
-        self.coordinator.take_offline(index for topic, index in partitions if topic == OFFSETS_TOPIC)
+        for topic, partition in partitions:
+            if topic == OFFSETS_TOPIC:
+                self.offsets_topic.on_partition_offline(partition)
 
 
 def make_group_coordination(
@@ -66,11 +67,11 @@ def make_group_coordination(
         text = random_bytes(16).hex()
         return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{'89ab'[int(text[16], 16) & 3]}{text[17:20]}-{text[20:]}"
 
-    def open_log(index: int) -> PartitionLog | ErrorCode:
-        partition = replicas.find(OFFSETS_TOPIC, index)
-        if isinstance(partition, ErrorCode):
-            return partition
-        return OffsetsLog(partition, replicas, log_manager, flusher, clock)
+    def open_log(partition: int) -> PartitionLog | ErrorCode:
+        found = replicas.find(OFFSETS_TOPIC, partition)
+        if isinstance(found, ErrorCode):
+            return found
+        return OffsetsLog(found, replicas, log_manager, flusher, clock)
 
     def make_shard(shard_timers: ShardTimers) -> GroupShard:
         groups = Groups(shard_timers, lambda: group_settings, clock, new_uuid)
@@ -78,7 +79,7 @@ def make_group_coordination(
 
     coordinator = GroupCoordinator(
         CoordinatorPorts(open_log, make_shard, background, clock, timers, call_soon, lambda: cache.topics),
-        CoordinatorSettings(
+        RuntimeSettings(
             commit_timeout_ms=config.get_int("offsets.commit.timeout.ms"),
             load_buffer_bytes=config.get_int("offsets.load.buffer.size"),
             codec=config.get_int("offsets.topic.compression.codec"),

@@ -70,7 +70,7 @@ class Housekeeping:
         self._tasks.append(self._timers.every(flush_interval_ms, self._flush_due))
 
     def stop(self) -> None:
-        """Nothing begins any more; the high watermarks are written a last time."""
+        """Start nothing more, and write the high watermarks a last time."""
         for task in self._tasks:
             task.stop()
         self._end_scrub()

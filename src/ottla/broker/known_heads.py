@@ -1,15 +1,15 @@
 """The heads of produce requests, which producers repeat: all that comes before the records, but for the correlation id.
 
 Decoding a head and looking up what it names costs as much as the append of a small batch. A producer that sends to one
-partition sends the same head each time, so the bytes themselves are the key to what they came to last time.
+partition sends the same head each time, so the bytes themselves are the key to what they meant last time.
 """
 
 import sys
 from collections.abc import Callable
 from struct import Struct
 
-from ottla.broker.produce_preparation import COMPRESSED_INLINE_MAX_BYTES, WALKED_INLINE_MAX_BYTES
-from ottla.core.cluster import PartitionState
+from ottla.broker.produce_preparation import INLINE_MAX_BYTES
+from ottla.broker.request_memo import RequestMemo
 from ottla.core.errors import ProtocolViolation
 from ottla.protocol.primitives import read_unsigned_varint
 from ottla.protocol.produce_codec import FLEXIBLE_SINCE, single_partition_packer
@@ -17,26 +17,26 @@ from ottla.replication.partition import Partition
 from ottla.storage.log_config import LogConfig
 
 HEAD_POSITION = 8  # after api key, version and correlation id
+HEAD_BYTES_MAX = 504
 
-_HEAD_BYTES_MAX = 512
-_HEADS_MAX = 20_000  # a few MB; then all are forgotten and learnt again
 _NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
 
 _unpack_length = Struct(">i").unpack_from
 
 
 class KnownHead:
-    """What a head came to, as long as the partition's state and settings are the same objects."""
+    """What a head means, as long as the partition is online and its config is the same object.
+
+    Whether the partition may be appended to is not in here: it decides that anew for each batch.
+    """
 
     __slots__ = (
         "acks",
         "checks_maximum",
-        "compressed_max_bytes",
         "config",
+        "inline_max_bytes",
         "pack",
         "partition",
-        "plain_max_bytes",
-        "state",
         "timeout_ms",
     )
 
@@ -44,61 +44,39 @@ class KnownHead:
         self, partition: Partition, *, acks: int, timeout_ms: int, pack: Callable[[int, int, int, int], bytes]
     ) -> None:
         self.partition = partition
-        self.state: PartitionState = partition.state
         self.config: LogConfig = partition.log.config
-        # Batches of more bytes are walked on a thread.
         walks_records = self.config.walks_records
-        self.plain_max_bytes = WALKED_INLINE_MAX_BYTES if walks_records else sys.maxsize
-        self.compressed_max_bytes = COMPRESSED_INLINE_MAX_BYTES if walks_records else sys.maxsize
+        self.inline_max_bytes = INLINE_MAX_BYTES if walks_records else sys.maxsize
         self.checks_maximum = not walks_records  # where that is wrong the records are walked all the same
         self.acks = acks
         self.timeout_ms = timeout_ms
         self.pack = pack
 
 
-class KnownHeads:
-    """By version and bytes; bounded. Event loop only."""
-
-    __slots__ = ("_by_version", "_count")
-
-    def __init__(self, versions: int) -> None:
-        self._by_version: list[dict[bytes, KnownHead]] = [{} for _ in range(versions)]
-        self._count = 0
-
-    def find(self, version: int, head: bytes) -> KnownHead | None:
-        """What the head came to, if that still holds."""
-        known = self._by_version[version].get(head)
-        if known is None:
-            return None
-        partition = known.partition
-        if partition.is_offline or partition.state is not known.state or partition.log.config is not known.config:
-            del self._by_version[version][head]
-            self._count -= 1
-            return None
-        return known
-
-    def learn(
-        self, version: int, frame: memoryview, records: memoryview, partition: Partition, *, acks: int, timeout_ms: int
-    ) -> int:
-        """Remember the head of a request with one partition; returns where it ends, 0 if it can't be remembered."""
-        topic, index = partition.topic_partition
-        end = _end_of_head(version, frame, records)
-        pack = single_partition_packer(version, topic, index)
-        if pack is None or not HEAD_POSITION < end <= _HEAD_BYTES_MAX:
-            return 0
-        try:
-            found = records_after(version, frame, end)
-        except (IndexError, ProtocolViolation):
-            return 0
-        if found is None or len(found) != len(records):
-            return 0  # bytes after the request, or a length that is written longer than it has to be
-        if self._count >= _HEADS_MAX:
-            self._by_version = [{} for _ in self._by_version]
-            self._count = 0
-        head = bytes(frame[HEAD_POSITION:end])
-        self._count += head not in self._by_version[version]
-        self._by_version[version][head] = KnownHead(partition, acks=acks, timeout_ms=timeout_ms, pack=pack)
-        return end
+def learn_head(
+    memo: RequestMemo[KnownHead],
+    version: int,
+    frame: memoryview,
+    records: memoryview,
+    partition: Partition,
+    *,
+    acks: int,
+    timeout_ms: int,
+) -> int:
+    """Remember the head of a request with one partition; returns where it ends, 0 if it can't be remembered."""
+    topic, number = partition.topic_partition
+    end = _end_of_head(version, frame, records)
+    pack = single_partition_packer(version, topic, number)
+    if pack is None or end <= HEAD_POSITION:
+        return 0
+    try:
+        found = records_after(version, frame, end)
+    except (IndexError, ProtocolViolation):
+        return 0
+    if found is None or len(found) != len(records):
+        return 0  # bytes after the request, or a length that is written longer than it has to be
+    known = KnownHead(partition, acks=acks, timeout_ms=timeout_ms, pack=pack)
+    return end if memo.learn(version, bytes(frame[HEAD_POSITION:end]), known) else 0
 
 
 def records_after(version: int, frame: memoryview, head_end: int) -> memoryview | None:

@@ -1,16 +1,27 @@
-"""Makes the controller's decisions about topics real on this broker: logs, partitions, the metadata cache."""
+"""Carries out the controller's decisions about topics on this broker: logs, partitions, what clients see.
+
+It follows the controller's deltas, one by one, and decides nothing. What clients see, in the metadata cache, is each
+topic as it is now, but for partitions whose folders are not durable yet.
+"""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from ottla.broker.log_settings import log_config_of
 from ottla.broker.metadata_cache import MetadataCache
+from ottla.controller.deltas import (
+    PartitionsAdded,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeletionStarted,
+    TopicDelta,
+    with_partitions,
+)
 from ottla.core.clock import Clock
-from ottla.core.cluster import TopicImage
+from ottla.core.cluster import PartitionState, TopicImage
 from ottla.core.config.config import BrokerConfig, TopicConfig
 from ottla.core.errors import StorageError
 from ottla.core.types import BrokerId, Offset, TopicPartition
-from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
@@ -18,12 +29,12 @@ from ottla.storage.log_manager import LogManager
 
 _LOG = logging.getLogger("ottla.topics")
 
-# Folders made or renamed in one turn of the loop, some milliseconds: nobody else may wait for a topic of thousands.
+# Folders made or renamed in one turn of the loop, some milliseconds: a topic of thousands must not delay others.
 _LOGS_PER_TURN = 20
 
 
 class LocalTopics:
-    """The applier of `Topics`; event loop only."""
+    """This broker's `Applier`; event loop only."""
 
     def __init__(
         self,
@@ -46,85 +57,102 @@ class LocalTopics:
         self._forget_log = forget_log
         self._call_soon = call_soon
         self._default_log_config: LogConfig | None = None
-        self._being_made: dict[str, _BeingMade] = {}  # by topic
+        self._images: dict[str, TopicImage] = {}  # each topic as the last delta left it
+        self._in_making: dict[str, set[int]] = {}  # by topic: partitions whose folders are not durable yet
         # Called with the name of each topic that is deleted, when clients no longer see it and before its files go.
         self.on_topic_deleted: list[Callable[[str], None]] = []
 
-    def apply_topic(self, image: TopicImage, on_applied: Callable[[], None]) -> None:
-        """A new topic: make what this broker holds of it, durably, then let clients see it."""
-        self.apply_partitions(image, list(image.partitions), on_applied)
+    def apply(self, delta: TopicDelta, on_applied: Callable[[], None]) -> None:
+        """Carry out what the controller decided; calls `on_applied` when clients can rely on it here."""
+        if isinstance(delta, TopicCreated):
+            self._images[delta.image.name] = delta.image
+            self._make(delta.image.name, delta.image.partitions, on_applied)
+        elif isinstance(delta, PartitionsAdded):
+            self._images[delta.topic] = with_partitions(self._images[delta.topic], delta.partitions)
+            self._make(delta.topic, delta.partitions, on_applied)
+        elif isinstance(delta, TopicConfigChanged):
+            self._use_topic_config(delta.topic, delta.configs)
+            on_applied()
+        elif isinstance(delta, TopicDeletionStarted):
+            self._remove(delta.topic, delta.partitions, on_applied)
+        else:
+            on_applied()  # its logs went with the start of its deletion
 
-    def apply_partitions(self, image: TopicImage, added: Sequence[int], on_applied: Callable[[], None]) -> None:
-        """The same for the partitions that a topic got; those that it had are left alone."""
-        mine = self._partitions_here(image, added)
-        being_made = self._being_made.setdefault(image.name, _BeingMade(image.configs))
-        being_made.indexes.update(added)
+    def _make(self, name: str, added: Mapping[int, PartitionState], on_made: Callable[[], None]) -> None:
+        """Make what this broker holds of new partitions, durably, then let clients see them."""
+        mine = self._partitions_here(name, added)
+        in_making = self._in_making.setdefault(name, set())
+        in_making.update(added)
 
         def is_overtaken() -> bool:
             """Whether a deletion has taken the topic away, and the logs that were made with it."""
-            return self._being_made.get(image.name) is not being_made
+            return self._in_making.get(name) is not in_making
 
         def make_from(start: int) -> None:
             if is_overtaken():
-                on_applied()
+                on_made()
                 return
             end = start + _LOGS_PER_TURN
-            with_configs = image._replace(configs=being_made.configs)
-            self._make_missing_logs(mine[start:end], with_configs, is_new=True)
+            self._make_missing_logs(mine[start:end], self._images[name], is_new=True)
             if end < len(mine):
                 self._call_soon(lambda: make_from(end))
             else:
-                self._log_manager.make_names_durable(on_durable)
+                self._log_manager.sync_dirs(on_durable)
 
         def on_durable() -> None:
             if not is_overtaken():
-                being_made.indexes.difference_update(added)
-                if not being_made.indexes:
-                    del self._being_made[image.name]
-                self._serve(mine, self._grown(image._replace(configs=being_made.configs), added), {})
-            on_applied()
+                in_making.difference_update(added)
+                if not in_making:
+                    del self._in_making[name]
+                self._serve(mine, self._images[name], {})
+                self._show(name)
+            on_made()
 
         make_from(0)
 
-    def _grown(self, image: TopicImage, added: Sequence[int]) -> TopicImage:
-        """What clients see of the topic now, with the added partitions: the rest of `image` may be out of date."""
-        seen = self._cache.topics.get(image.name)
-        if seen is None:
-            return image
-        return seen._replace(partitions={**seen.partitions, **{index: image.partitions[index] for index in added}})
+    def _show(self, name: str) -> None:
+        """Let clients see the topic as it is now, without the partitions that can't be used yet."""
+        image = self._images[name]
+        in_making = self._in_making.get(name)
+        if in_making:
+            ready = {number: state for number, state in image.partitions.items() if number not in in_making}
+            if not ready:
+                return
+            image = image._replace(partitions=ready)
+        self._cache.put_topic(image)
+
+    def _use_topic_config(self, name: str, configs: dict[str, str]) -> None:
+        """The topic's logs use it from now on, also those that are being made."""
+        image = self._images.get(name)
+        if image is None:  # it is being deleted
+            return
+        image = self._images[name] = image._replace(configs=configs)
+        self._log_manager.update_config(name, self._log_config_of(image))
+        self._show(name)
 
     def apply_loaded(self, image: TopicImage, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         """A topic that was there before the start: its logs are loaded, a missing one is made.
 
         Not while a log directory is offline: the log may be in there, and an empty one in its place would hide that.
         """
-        mine = self._partitions_here(image, image.partitions)
+        self._images[image.name] = image
+        mine = self._partitions_here(image.name, image.partitions)
         self._make_missing_logs(mine, image, is_new=False)
         self._serve(mine, image, high_watermarks)
+        self._show(image.name)
 
-    def apply_config(self, image: TopicImage) -> None:
-        """A topic's config has changed: its logs go by it from now on."""
-        self._log_manager.update_config(image.name, self._log_config_of(image))
-        being_made = self._being_made.get(image.name)
-        if being_made is not None:
-            being_made.configs = image.configs
-        seen = self._cache.topics.get(image.name)
-        if seen is not None:  # else it is not visible yet, or no longer; new partitions become so on their own
-            self._cache.put_topic(seen._replace(configs=image.configs))
-
-    def use_config(self, config: BrokerConfig, images: Iterable[TopicImage]) -> None:
+    def use_config(self, config: BrokerConfig) -> None:
         """The broker's config has changed, and with it that of every topic that does not have its own."""
         self._config = config
         self._default_log_config = None
-        self._log_manager.update_configs({image.name: self._log_config_of(image) for image in images})
+        self._log_manager.update_configs({image.name: self._log_config_of(image) for image in self._images.values()})
 
-    def remove_topic(self, name: str, on_removed: Callable[[], None]) -> None:
+    def _remove(self, name: str, partitions: Iterable[int], on_removed: Callable[[], None]) -> None:
         """Hide the topic from clients, then put its files out of the way."""
-        image = self._cache.topics.get(name)
+        self._images.pop(name, None)
+        self._in_making.pop(name, None)
         self._cache.remove_topic(name)
-        being_made = self._being_made.pop(name, None)
-        indexes = set(() if image is None else image.partitions).union(() if being_made is None else being_made.indexes)
-        removed = [TopicPartition(name, index) for index in sorted(indexes)]
+        removed = [TopicPartition(name, partition) for partition in sorted(partitions)]
         unfinished = 1  # the renaming of the folders, and each log that is being flushed
 
         def on_part_removed() -> None:
@@ -147,7 +175,7 @@ class LocalTopics:
             if end < len(removed):
                 self._call_soon(lambda: delete_from(end))
             else:
-                self._log_manager.make_names_durable(on_part_removed)
+                self._log_manager.sync_dirs(on_part_removed)
 
         delete_from(0)
 
@@ -158,9 +186,9 @@ class LocalTopics:
             self._default_log_config = log_config_of(TopicConfig({}, self._config))
         return self._default_log_config
 
-    def _partitions_here(self, image: TopicImage, indexes: Iterable[int]) -> list[TopicPartition]:
-        partitions = image.partitions
-        return [TopicPartition(image.name, index) for index in indexes if self._broker_id in partitions[index].replicas]
+    def _partitions_here(self, name: str, partitions: Mapping[int, PartitionState]) -> list[TopicPartition]:
+        mine = (partition for partition, state in partitions.items() if self._broker_id in state.replicas)
+        return [TopicPartition(name, partition) for partition in mine]
 
     def _serve(
         self, mine: list[TopicPartition], image: TopicImage, high_watermarks: Mapping[TopicPartition, Offset]
@@ -170,15 +198,13 @@ class LocalTopics:
             if log is None:
                 self._replicas.add_unavailable(topic_partition)
             else:
-                partition = Partition(
+                self._replicas.add(
                     topic_partition,
                     topic_id=image.topic_id,
                     log=log,
                     state=image.partitions[topic_partition.partition],
+                    high_watermark=high_watermarks.get(topic_partition),
                 )
-                partition.restore_high_watermark(high_watermarks.get(topic_partition))
-                self._replicas.add(partition)
-        self._cache.put_topic(image)
 
     def _make_missing_logs(self, mine: list[TopicPartition], image: TopicImage, *, is_new: bool) -> None:
         may_be_offline = not is_new and bool(self._log_manager.offline_directories)
@@ -205,13 +231,3 @@ class LocalTopics:
             except StorageError as error:
                 # Something is in its way, or no directory is online: this one is served with error 56.
                 _LOG.error("topic %s: %s", image.name, error)
-
-
-class _BeingMade:
-    """Partitions of a topic that clients don't see yet: their folders are being made, and made durable."""
-
-    __slots__ = ("configs", "indexes")
-
-    def __init__(self, configs: dict[str, str]) -> None:
-        self.configs = configs  # of the topic, as they are now
-        self.indexes: set[int] = set()

@@ -7,7 +7,7 @@ from ottla.storage.log_config import LogConfig
 
 
 def log_config_of(config: TopicConfig) -> LogConfig:
-    """What a topic's configuration comes down to for its logs."""
+    """The settings of a topic's logs."""
     policies = config.get_list("cleanup.policy")
     return LogConfig(
         segment_bytes=config.get_int("segment.bytes"),

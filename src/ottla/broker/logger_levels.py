@@ -23,7 +23,7 @@ _PREFIX = "ottla"
 
 
 def logger_levels() -> dict[str, str]:
-    """The level in force of each of our loggers, by name."""
+    """The effective level of each of our loggers, by name."""
     names = [ROOT, *sorted(name for name in logging.root.manager.loggerDict if _is_ours(name))]
     return {name: _level_name(_logger(name).getEffectiveLevel()) for name in names}
 

@@ -1,6 +1,7 @@
 """The broker's picture of the cluster: what Metadata answers from, and where handlers look topics up.
 
-Written by the controller's decisions as they are applied, read by handlers; event loop only.
+Its topics follow the controller's decisions: `LocalTopics` puts each one here as it becomes usable. Handlers read it;
+event loop only.
 """
 
 from collections.abc import Iterable

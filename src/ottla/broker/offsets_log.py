@@ -1,4 +1,7 @@
-"""The coordinator's view of a partition of __consumer_offsets, on this broker's replicas."""
+"""The coordinator's view of a partition of __consumer_offsets, on this broker's replicas.
+
+It belongs to the leader epoch in which it was opened: in a later one, what was read of the log may no longer be all.
+"""
 
 from collections.abc import Callable
 
@@ -7,13 +10,12 @@ from ottla.core.disk import FileSlice
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.types import Offset
 from ottla.purgatory.purgatory import DelayedOperation
-from ottla.replication.delayed_produce import ProduceWait
-from ottla.replication.partition import Partition
+from ottla.replication.partition import ACKS_ALL, AcksWait, Partition
 from ottla.replication.replicas import Replicas
 from ottla.storage.flush import Flusher
 from ottla.storage.log_manager import LogManager
 
-# Whoever asked is told after offsets.commit.timeout.ms; what is in the log is waited for as long as it takes.
+# offsets.commit.timeout.ms is the coordinator's; what is in the log is waited for as long as it takes.
 _FOR_EVER_MS = 2**31 - 1
 _FLUSH_TIMEOUT_MS = 60_000
 
@@ -21,12 +23,13 @@ _FLUSH_TIMEOUT_MS = 60_000
 class OffsetsLog:
     """One partition that this broker leads. Implements the coordinator's `PartitionLog`; event loop only."""
 
-    __slots__ = ("_clock", "_flusher", "_log_manager", "_partition", "_replicas")
+    __slots__ = ("_clock", "_flusher", "_leader_epoch", "_log_manager", "_partition", "_replicas")
 
     def __init__(
         self, partition: Partition, replicas: Replicas, log_manager: LogManager, flusher: Flusher, clock: Clock
     ) -> None:
         self._partition = partition
+        self._leader_epoch = partition.state.leader_epoch
         self._replicas = replicas
         self._log_manager = log_manager
         self._flusher = flusher
@@ -45,29 +48,18 @@ class OffsetsLog:
         return self._partition.high_watermark
 
     def append(self, batch: bytearray) -> ErrorCode:
-        partition = self._partition
-        replicas = self._replicas
-        if partition.is_offline:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        if partition.state.leader != replicas.broker_id:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if not partition.has_enough_in_sync_replicas:
-            return ErrorCode.NOT_ENOUGH_REPLICAS
-        try:
-            info = partition.append_own(memoryview(batch), now_ms=self._clock())
-        except StorageError as error:
-            replicas.on_storage_error(partition, error)
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        if info.error_code:
-            return info.error_code
-        replicas.after_append(partition)
-        return ErrorCode.NONE
+        info, _ = self._partition.append(
+            memoryview(batch),
+            acks=ACKS_ALL,
+            now_ms=self._clock(),
+            is_from_client=False,
+            leader_epoch=self._leader_epoch,
+        )
+        return info.error_code
 
     def await_commit(self, offset: Offset, on_done: Callable[[ErrorCode], None]) -> None:
-        wait = ProduceWait(self._partition, next_offset=offset)
-        self._replicas.await_promise(
-            [wait], needs_all_replicas=True, timeout_ms=_FOR_EVER_MS, on_done=lambda: on_done(wait.error_code)
-        )
+        wait = AcksWait(self._partition, next_offset=offset, leader_epoch=self._leader_epoch, needs_all_replicas=True)
+        self._replicas.await_acks([wait], timeout_ms=_FOR_EVER_MS, on_done=lambda: on_done(wait.error_code))
 
     def read(self, offset: Offset, *, max_bytes: int) -> FileSlice | ErrorCode:
         partition = self._partition
@@ -102,12 +94,14 @@ class OffsetsLog:
         self._flusher.request(partition.log)
         waiting = self._replicas.waiting
         operation = _DelayedFlush(partition, offset, on_done)
-        # An fsync that is done tries what waits for the partition there.
+        # When an fsync is done, it tries the operations that wait for the partition there.
         waiting.watch(waiting.produces, operation, [partition.topic_partition], _FLUSH_TIMEOUT_MS)
 
     def delete_before(self, offset: Offset) -> None:
         partition = self._partition
-        if partition.is_offline or self._replicas.delete_records_before(partition, offset):
+        if partition.is_offline or partition.state.leader_epoch != self._leader_epoch:
+            return
+        if self._replicas.delete_records_before(partition, offset):
             return
         now_ms = self._clock()
         try:

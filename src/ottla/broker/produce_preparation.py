@@ -7,6 +7,7 @@ thread and back would cost ten times the work.
 
 from collections.abc import Sequence
 from threading import Lock
+from typing import NamedTuple
 
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TimestampMs
@@ -31,14 +32,27 @@ WALKED_INLINE_MAX_BYTES = 1024 * 1024 if IS_COMPILED else 16 * 1024
 COMPRESSED_INLINE_MAX_BYTES = 32 * 1024
 _COMPRESSED_INLINE_MAX_BATCHES = 8
 
-# What a compressed batch may grow to while others do too; one that grows further has its turn alone.
+# Up to this size a batch is walked on the event loop whatever its codec.
+INLINE_MAX_BYTES = min(WALKED_INLINE_MAX_BYTES, COMPRESSED_INLINE_MAX_BYTES)
+
+# What a compressed batch may grow to beside others; larger ones are decompressed one at a time.
 _WALKED_MAX_BYTES = 32 * 1024 * 1024
 _alone = Lock()
 
 
-def needs_preparation(records: memoryview | ProduceFault, config: LogConfig) -> bool:
-    """Cheap: asked for every produced batch."""
-    if not isinstance(records, memoryview) or len(records) <= _ATTRIBUTES_POSITION:
+class PreparedBatch(NamedTuple):
+    """A batch in the form that its topic wants, or what is wrong with it; None where the request had none.
+
+    `config` is what it was prepared by, and holds only as long as it is the partition's; None: it was not checked.
+    """
+
+    records: memoryview | ProduceFault | None
+    config: LogConfig | None
+
+
+def needs_preparation(records: memoryview, config: LogConfig) -> bool:
+    """Cheap: called for every produced batch."""
+    if len(records) <= _ATTRIBUTES_POSITION:
         return False
     codec = records[_ATTRIBUTES_POSITION] & CODEC_MASK
     if (codec or len(records) > WALKED_INLINE_MAX_BYTES) and (
@@ -49,15 +63,61 @@ def needs_preparation(records: memoryview | ProduceFault, config: LogConfig) -> 
     return wanted is not None and wanted != codec
 
 
+def is_for_a_thread(records: memoryview) -> bool:
+    """Whether a batch of more than `INLINE_MAX_BYTES` takes too long to walk for the event loop."""
+    is_compressed = records[_ATTRIBUTES_POSITION] & CODEC_MASK
+    return len(records) > (COMPRESSED_INLINE_MAX_BYTES if is_compressed else WALKED_INLINE_MAX_BYTES)
+
+
 def prepare(
     records: memoryview | None, config: LogConfig | None, *, produce_version: int, now_ms: TimestampMs
-) -> memoryview | ProduceFault | None:
-    """Check a batch as it was sent, then bring it to the form that its topic wants.
+) -> PreparedBatch:
+    """Check a batch as it was sent, then bring it to the form that its topic wants; `records` can be prepared again.
 
     All batches of a request come here as soon as one of them has to: the log takes each for checked afterwards.
     """
     if records is None or config is None:
-        return records
+        return PreparedBatch(records, config)
+    return PreparedBatch(_checked_and_formed(records, config, produce_version, now_ms), config)
+
+
+def prepare_at_once(
+    batches: Sequence[tuple[memoryview | None, LogConfig | None]], *, produce_version: int, now_ms: TimestampMs
+) -> list[PreparedBatch] | None:
+    """What `prepare` makes of all batches of a request; None where a thread has to do it."""
+    sizes = [len(records) for records, _ in batches if records is not None]
+    if sum(sizes) > COMPRESSED_INLINE_MAX_BYTES or len(sizes) > _COMPRESSED_INLINE_MAX_BATCHES:
+        return None
+    prepared: list[PreparedBatch] = []
+    for records, config in batches:
+        if records is None or config is None:
+            prepared.append(PreparedBatch(records, config))
+            continue
+        limits = config.produce_limits
+        header = check_produced(records, limits, produce_version=produce_version, now_ms=now_ms)
+        if isinstance(header, ProduceFault):
+            prepared.append(PreparedBatch(header, config))
+            continue
+        codec = codec_of_topic(config.compression_type)
+        if codec is not None and codec != header.compression:
+            return None
+        walked = check_records(
+            records,
+            header,
+            limits,
+            requires_keys=config.compact,
+            now_ms=now_ms,
+            max_bytes=DECOMPRESSED_INLINE_MAX_BYTES,
+        )
+        if isinstance(walked, ProduceFault):
+            return None
+        prepared.append(PreparedBatch(records, config))
+    return prepared
+
+
+def _checked_and_formed(
+    records: memoryview, config: LogConfig, produce_version: int, now_ms: TimestampMs
+) -> memoryview | ProduceFault:
     header = check_produced(records, config.produce_limits, produce_version=produce_version, now_ms=now_ms)
     if isinstance(header, ProduceFault):
         return header
@@ -74,40 +134,6 @@ def prepare(
         return memoryview(recompress(records, codec=codec, level=config.level_of(codec)))
     except CorruptBatch as error:
         return ProduceFault(ErrorCode.INVALID_RECORD, str(error))
-
-
-def prepare_at_once(
-    batches: Sequence[tuple[memoryview | None, LogConfig | None]], *, produce_version: int, now_ms: TimestampMs
-) -> list[memoryview | ProduceFault | None] | None:
-    """What `prepare` makes of all batches of a request; None where that, or a lie, is for a thread to find out."""
-    sizes = [len(records) for records, _ in batches if records is not None]
-    if sum(sizes) > COMPRESSED_INLINE_MAX_BYTES or len(sizes) > _COMPRESSED_INLINE_MAX_BATCHES:
-        return None
-    prepared: list[memoryview | ProduceFault | None] = []
-    for records, config in batches:
-        if records is None or config is None:
-            prepared.append(records)
-            continue
-        limits = config.produce_limits
-        header = check_produced(records, limits, produce_version=produce_version, now_ms=now_ms)
-        if isinstance(header, ProduceFault):
-            prepared.append(header)
-            continue
-        codec = codec_of_topic(config.compression_type)
-        if codec is not None and codec != header.compression:
-            return None
-        walked = check_records(
-            records,
-            header,
-            limits,
-            requires_keys=config.compact,
-            now_ms=now_ms,
-            max_bytes=DECOMPRESSED_INLINE_MAX_BYTES,
-        )
-        if isinstance(walked, ProduceFault):
-            return None
-        prepared.append(records)
-    return prepared
 
 
 def _walk(

@@ -1,12 +1,12 @@
-"""The shell around the timing wheel: one timer of the event loop drives all of them; also work that repeats.
+"""Drives the timing wheel with one timer of the event loop, and repeats work at intervals.
 
 The wheel runs on the loop's monotonic clock, so a jump of the wall clock neither fires nor delays anything.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 
+from ottla.broker.ports import Loop, TimerHandle
 from ottla.core.timing_wheel import TimerTask, TimingWheel
 
 _LOG = logging.getLogger("ottla.timers")
@@ -16,10 +16,11 @@ _STEPS_PER_TURN = 2_000
 class Timers:
     """Owns the wheel and the one loop timer that stands at its next expiry; idle when nothing waits."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: Loop) -> None:
         self._loop = loop
+        self.time = loop.time  # in seconds, for callers that ask too often to go through `now_ms`
         self.wheel = TimingWheel(start_ms=self.now_ms())
-        self._handle: asyncio.TimerHandle | None = None
+        self._handle: TimerHandle | None = None
         self._armed_for_ms = 0
 
     def now_ms(self) -> int:

@@ -1,6 +1,6 @@
 """A request that changes topics and waits for the changes: answered when all are done, or when its time is over.
 
-A change that the request no longer waits for goes on all the same; the client hears of it by metadata.
+A change that the request no longer waits for goes on all the same; the client sees its end in the metadata.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""Settings of the clients as a command line gives them: `-X name=value`, in Kafka's names or librdkafka's.
+"""Settings of the clients on the command line: `-X name=value`, with Kafka's names or librdkafka's.
 
-They are checked here, as a whole, before any broker is asked.
+Checks all of them before the command contacts a broker.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from ottla.cli.options import CLIENT_ID
 from ottla.clients.config import ClientConfig, ClientDefinition
 from ottla.core.config.definition import ConfigError
 
-# What kcat's users type, where Kafka's own clients have another name for it.
+# Names that kcat's users type, where Kafka's own clients have another one.
 _LIBRDKAFKA_NAMES: Final = {
     "request.required.acks": "acks",
     "compression.codec": "compression.type",
@@ -28,7 +28,7 @@ _LIBRDKAFKA_NAMES: Final = {
 
 
 def pairs_of(values: Sequence[str], option: str) -> dict[str, str]:
-    """`name=value` as often as given; a value may hold further signs."""
+    """`name=value`, any number of times; a value may hold further equals signs."""
     pairs = {}
     for text in values:
         name, found, value = text.partition("=")
@@ -46,7 +46,7 @@ def client_settings(
     chosen: Mapping[str, object],
     owned: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """What `-X` says on top of what the command chooses itself, checked; of `owned` keys it is said what to do."""
+    """The command's own settings with those of `-X`, checked; for `owned` keys the error says what to do instead."""
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "client.id": CLIENT_ID}
     settings.update((name, value) for name, value in chosen.items() if value is not None)
     for name, text in pairs_of(given, "-X").items():

@@ -1,11 +1,11 @@
-"""`ottla configs`: the configuration of topics and brokers, where each value comes from, and changes key by key."""
+"""`ottla configs`: the configuration of topics and brokers, the source of each value, and changes key by key."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-from ottla.cli.completing import complete_topics
+from ottla.cli.completion import complete_topics
 from ottla.cli.failures import fail, failures_of, nearest, split_outcomes, worded
 from ottla.cli.key_values import parse_pairs, worded_with_keys
 from ottla.cli.options import bootstrap_option, json_option, open_admin
@@ -54,7 +54,7 @@ def _resources(
 
 
 def _unknown(admin: Admin, resources: list[ConfigResource]) -> dict[ConfigResource, str]:
-    """What there is no such thing as, with the nearest name."""
+    """Fails for a topic or broker that doesn't exist, with the nearest name."""
     if resources[0].type == ResourceType.TOPIC:
         known = admin.list_topics()
         return {
@@ -99,8 +99,8 @@ def describe_command(
     if as_json:
         print_json([_as_object(resource, entries) for resource, entries in shown.items()])
     else:
-        for place, (resource, entries) in enumerate(shown.items()):
-            if place:
+        for index, (resource, entries) in enumerate(shown.items()):
+            if index:
                 click.echo()
             _print_entries(resource, entries)
     for problem in [*unknown.values(), *(worded(error) for error in failed.values())]:
@@ -201,7 +201,7 @@ def alter_command(
 
 
 def _warn_of_keys_without_effect(admin: Admin, resource: ConfigResource, keys: list[str]) -> None:
-    """A broker may keep keys that it doesn't know, as Kafka does for plug-ins: mistyped ones too, without a word."""
+    """A broker may store unknown keys, as Kafka does for plug-ins, and so takes mistyped ones without an error."""
     known = _known_keys(admin, resource)
     for key in keys:
         if known and key not in known and not key.startswith("listener.name."):
@@ -209,7 +209,7 @@ def _warn_of_keys_without_effect(admin: Admin, resource: ConfigResource, keys: l
 
 
 def _known_keys(admin: Admin, resource: ConfigResource) -> list[str]:
-    """The keys that the broker itself names for such a thing, for the hint after a refusal."""
+    """The keys that the broker has for such a resource, for the hint after a refusal."""
     if resource.type == ResourceType.BROKER and not resource.name:
         resource = broker_resource(min(admin.brokers()))  # the defaults name only what is set
     entries, _ = split_outcomes(lambda: admin.describe_configs([resource]))

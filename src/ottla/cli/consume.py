@@ -1,4 +1,4 @@
-"""`ottla consume`: what topics hold and what comes in, in the flags of kcat and the names of Kafka's own tool."""
+"""`ottla consume`: prints records of topics, with the flags of kcat and the option names of Kafka's own tool."""
 
 import time
 from collections.abc import Callable
@@ -27,12 +27,12 @@ _SESSION_TIMEOUT_MS: Final = 45_000
 _CLOSE_TIMEOUT_MS: Final = 5_000
 _POLL_RECORDS: Final = 5_000
 _OWNED: Final = {
-    "group.id": "a group is joined with -g GROUP",
+    "group.id": "join a group with -g GROUP",
     "enable.auto.commit": "with -g offsets are committed for what was printed",
     "key.deserializer": "records are printed as -f, -J, -K and -Z say",
     "value.deserializer": "records are printed as -f, -J, -K and -Z say",
 }
-# Makes the printer of records for a consumer, which JSON asks for the leaders of partitions.
+# Creates the printer for a consumer, from which JSON gets the leaders of partitions.
 _PrinterFor = Callable[[Consumer], RecordPrinter]
 
 
@@ -134,7 +134,7 @@ def consume(
     job = ConsumeJob(choice, limit=limit, ends_at_end=ends_at_end, idle_timeout_ms=timeout_ms, is_quiet=quiet)
     with Interruption() as interruption:
         with open_admin(bootstrap) as admin:
-            places = _places(count_partitions(admin, topics), partitions)
+            topic_partitions = _topic_partitions(count_partitions(admin, topics), partitions)
         interruption.defer()
         with worded_failures():
             consumer = Consumer(client)
@@ -142,7 +142,7 @@ def consume(
                 output = RecordOutput(printer_for(consumer), is_unbuffered=unbuffered)
                 consumption = Consumption(consumer, output, job, interruption)
                 if group_id is None:
-                    consumption.run_assigned(places)
+                    consumption.run_assigned(topic_partitions)
                 else:
                     consumption.run_in_group(group_id, topics)
             except OutputClosed:
@@ -185,7 +185,7 @@ def _printer_for(
     return lambda consumer: printer
 
 
-def _places(counts: dict[str, int], partitions: tuple[int, ...]) -> list[TopicPartition]:
+def _topic_partitions(counts: dict[str, int], partitions: tuple[int, ...]) -> list[TopicPartition]:
     for topic, count in counts.items():
         for partition in partitions:
             if partition >= count:

@@ -1,6 +1,6 @@
 """The loop behind `ottla consume`: by assignment, or as a member of a group, until there is a reason to end.
 
-Records go to stdout as they come; positions of a group are committed only for what was written there.
+Prints records to stdout as they come; in a group it commits only positions of printed records.
 """
 
 import time
@@ -27,7 +27,7 @@ _UNREACHABLE_MS: Final = 30_000
 
 
 class ConsumeJob(NamedTuple):
-    """What a command line asks for."""
+    """What the command line asks for."""
 
     choice: OffsetChoice
     limit: int | None = None
@@ -37,7 +37,7 @@ class ConsumeJob(NamedTuple):
 
 
 class Consumption(RebalanceListener):
-    """One run over one consumer, which it doesn't close; done at the limit, the ends of all partitions or idle time."""
+    """One run over one consumer, which it doesn't close; ends at the limit, at all partition ends, or when idle."""
 
     def __init__(self, consumer: Consumer, output: RecordOutput, job: ConsumeJob, interruption: Interruption) -> None:
         self.written = 0
@@ -48,33 +48,36 @@ class Consumption(RebalanceListener):
         self._group_id: str | None = None
         self._reading: set[TopicPartition] | None = None  # assigned and not read to its end; None before there are any
         self._stops: dict[TopicPartition, Offset] = {}
-        self._told_end: set[TopicPartition] = set()
+        self._reported_end: set[TopicPartition] = set()
         self._last_record_at = self._reached_at = self._committed_at = time.monotonic()
 
-    def run_assigned(self, places: Collection[TopicPartition]) -> None:
+    def run_assigned(self, topic_partitions: Collection[TopicPartition]) -> None:
         """Without a group: all of these partitions."""
         consumer = self._consumer
-        consumer.assign(places)
-        self._begin(places)
-        self._seek(start_offsets(consumer, places, self._job.choice))
+        consumer.assign(topic_partitions)
+        self._begin(topic_partitions)
+        self._seek(start_offsets(consumer, topic_partitions, self._job.choice))
         self._run()
         self._output.flush()
 
     def run_in_group(self, group_id: str, topics: Sequence[str]) -> None:
-        """As a member. When the consumer is closed then, what was written is committed."""
+        """As a member. The consumer commits what was printed when it is closed."""
         self._group_id = group_id
         self._consumer.subscribe(topics, self)
         self._run()
 
     # A group's partitions come and go.
 
-    def on_partitions_assigned(self, places: Sequence[TopicPartition]) -> None:
-        self._begin(places)
-        assigned = sorted(self._consumer.assignment().union(places))
-        shown = ", ".join(f"{place.topic} [{place.partition}]" for place in assigned) or "no partitions"
-        self._tell(f"Group {self._group_id}: assigned {shown}")
+    def on_partitions_assigned(self, topic_partitions: Sequence[TopicPartition]) -> None:
+        self._begin(topic_partitions)
+        assigned = sorted(self._consumer.assignment().union(topic_partitions))
+        shown = (
+            ", ".join(f"{topic_partition.topic} [{topic_partition.partition}]" for topic_partition in assigned)
+            or "no partitions"
+        )
+        self._report(f"Group {self._group_id}: assigned {shown}")
 
-    def on_partitions_revoked(self, places: Sequence[TopicPartition]) -> None:
+    def on_partitions_revoked(self, topic_partitions: Sequence[TopicPartition]) -> None:
         try:
             if not self._output.has_lost:
                 self._output.flush()
@@ -82,26 +85,26 @@ class Consumption(RebalanceListener):
         except ClientError as failure:
             self._tell_uncommitted(failure)
         finally:
-            self._end(places)
+            self._end(topic_partitions)
 
-    def on_partitions_lost(self, places: Sequence[TopicPartition]) -> None:
-        self._end(places)
+    def on_partitions_lost(self, topic_partitions: Sequence[TopicPartition]) -> None:
+        self._end(topic_partitions)
         self._tell_uncommitted(None)
 
     def _tell_uncommitted(self, failure: ClientError | None) -> None:
         reason = "the group went on without this member" if failure is None else str(failure)
-        self._tell(f"Group {self._group_id}: offsets were not committed, some records may be read again: {reason}")
+        self._report(f"Group {self._group_id}: offsets were not committed, some records may be read again: {reason}")
 
-    def _begin(self, places: Collection[TopicPartition]) -> None:
-        self._stops |= stop_offsets(self._consumer, places, self._job.choice)
-        self._reading = (self._reading or set()).union(places)
+    def _begin(self, topic_partitions: Collection[TopicPartition]) -> None:
+        self._stops |= stop_offsets(self._consumer, topic_partitions, self._job.choice)
+        self._reading = (self._reading or set()).union(topic_partitions)
         self._last_record_at = time.monotonic()
 
-    def _end(self, places: Iterable[TopicPartition]) -> None:
-        self._reading = (self._reading or set()).difference(places)
-        self._told_end.difference_update(places)
-        for place in places:
-            self._stops.pop(place, None)
+    def _end(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        self._reading = (self._reading or set()).difference(topic_partitions)
+        self._reported_end.difference_update(topic_partitions)
+        for topic_partition in topic_partitions:
+            self._stops.pop(topic_partition, None)
 
     # Reading.
 
@@ -122,7 +125,7 @@ class Consumption(RebalanceListener):
             return True
         if job.idle_timeout_ms is None:
             return False
-        # The time that a group takes to share its partitions out is not the reader's.
+        # The time of a rebalance doesn't count as idle time.
         limit_ms = max(job.idle_timeout_ms, _JOIN_WAIT_MS) if self._reading is None else job.idle_timeout_ms
         return time.monotonic() - self._last_record_at > limit_ms / 1000
 
@@ -132,15 +135,15 @@ class Consumption(RebalanceListener):
         left = None if limit is None else limit - self.written
         records = consumer.poll(0, max_records=left)
         if not records:
-            # What was written may wait in the buffer only as long as there is more to write.
+            # Output may wait in the buffer only while there is more to write.
             self._output.flush()
             self._output.check()
             records = consumer.poll(_LOOK_WAIT_MS, max_records=left)
         if records:
             self._last_record_at = self._reached_at = time.monotonic()
             self._write(records)
-            places = {(record.topic, record.partition) for record in records}
-            self._look_for_ends([TopicPartition(*place) for place in places])
+            topic_partitions = {(record.topic, record.partition) for record in records}
+            self._look_for_ends([TopicPartition(*topic_partition) for topic_partition in topic_partitions])
         else:
             self._check_reached()
             self._look_for_ends(list(self._reading or ()))
@@ -154,34 +157,35 @@ class Consumption(RebalanceListener):
         self._output.write(records)
         self.written += len(records)
 
-    def _look_for_ends(self, places: Iterable[TopicPartition]) -> None:
-        """Partitions that are read to where they end now are told of, and with -e done with."""
+    def _look_for_ends(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Reports partitions that are read to their current ends; with -e, finishes them."""
         reading = self._reading
-        for place in places:
-            if reading is None or place not in reading:
+        for topic_partition in topic_partitions:
+            if reading is None or topic_partition not in reading:
                 continue
-            stop = self._stops.get(place)
-            position = self._position(place) if stop is not None else None
+            stop = self._stops.get(topic_partition)
+            position = self._position(topic_partition) if stop is not None else None
             if stop is not None and position is not None and position >= stop:
-                self._finish(place)
-            elif self._consumer.lag(place) == 0:
-                if place not in self._told_end:
+                self._finish(topic_partition)
+            elif self._consumer.lag(topic_partition) == 0:
+                if topic_partition not in self._reported_end:
                     exiting = ": exiting" if self._job.ends_at_end and len(reading) == 1 else ""
-                    where = f"topic {place.topic} [{place.partition}] at offset {self._position(place)}"
-                    self._tell(f"Reached end of {where}{exiting}")
-                self._told_end.add(place)
+                    topic, partition = topic_partition
+                    where = f"topic {topic} [{partition}] at offset {self._position(topic_partition)}"
+                    self._report(f"Reached end of {where}{exiting}")
+                self._reported_end.add(topic_partition)
                 if self._job.ends_at_end:
-                    self._finish(place)
+                    self._finish(topic_partition)
             else:
-                self._told_end.discard(place)
+                self._reported_end.discard(topic_partition)
 
-    def _finish(self, place: TopicPartition) -> None:
+    def _finish(self, topic_partition: TopicPartition) -> None:
         assert self._reading is not None
-        self._reading.discard(place)
-        self._consumer.pause(place)
+        self._reading.discard(topic_partition)
+        self._consumer.pause(topic_partition)
 
     def _check_reached(self) -> None:
-        """A consumer goes on trying for ever; whoever looks at this command's output would see nothing of that."""
+        """A consumer retries for ever; without this the user would see nothing of it."""
         failure = self._consumer.unreachable
         now = time.monotonic()
         if failure is None:
@@ -192,26 +196,29 @@ class Consumption(RebalanceListener):
     # Positions.
 
     def _find_positions(self, error: InvalidOffset) -> None:
-        """Where the group has no offset yet, or a partition doesn't hold the one that was asked for."""
+        """For partitions without a committed offset, or whose log doesn't have the wanted one."""
         if isinstance(error, OffsetOutOfRange):
             nearest = {
-                place: nearest_offset(self._consumer, place, position) for place, position in error.positions.items()
+                topic_partition: nearest_offset(self._consumer, topic_partition, position)
+                for topic_partition, position in error.positions.items()
             }
-            for place, position in error.positions.items():
-                self._tell(f"{place}: there is no offset {position}; reading on from {nearest[place]}")
+            for topic_partition, position in error.positions.items():
+                self._report(
+                    f"{topic_partition}: there is no offset {position}; reading on from {nearest[topic_partition]}"
+                )
             self._seek(nearest)
         else:
             self._seek(start_offsets(self._consumer, error.topic_partitions, self._job.choice))
 
     def _seek(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         assigned = self._consumer.assignment()
-        for place, offset in offsets.items():
-            if place in assigned:
-                self._consumer.seek(place, offset)
+        for topic_partition, offset in offsets.items():
+            if topic_partition in assigned:
+                self._consumer.seek(topic_partition, offset)
 
-    def _position(self, place: TopicPartition) -> Offset | None:
+    def _position(self, topic_partition: TopicPartition) -> Offset | None:
         try:
-            return self._consumer.position(place, timeout_ms=0)
+            return self._consumer.position(topic_partition, timeout_ms=0)
         except TimedOut:
             return None  # not found yet
 
@@ -223,14 +230,14 @@ class Consumption(RebalanceListener):
             self._consumer.commit_async(self._written_offsets())  # if it fails, the next one has it again
 
     def _written_offsets(self) -> dict[TopicPartition, Offset]:
-        """Where reading goes on; of what was fetched beyond a stop nothing was written."""
+        """The positions to commit; records fetched beyond a stop were not printed."""
         offsets = {}
-        for place in self._consumer.assignment():
-            position = self._position(place)
+        for topic_partition in self._consumer.assignment():
+            position = self._position(topic_partition)
             if position is not None:
-                offsets[place] = min(position, self._stops.get(place, position))
+                offsets[topic_partition] = min(position, self._stops.get(topic_partition, position))
         return offsets
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         if not self._job.is_quiet:
             click.echo(f"% {text}", err=True)

@@ -1,4 +1,4 @@
-"""`ottla dump-log`: prints files of a log directory in the lines of Kafka's dump tool, and what is wrong with them."""
+"""`ottla dump-log`: prints files of a log directory in the format of Kafka's dump tool, and their problems."""
 
 import json
 from base64 import b64encode
@@ -77,7 +77,7 @@ def _text_line(entry: DumpEntry, print_data: bool) -> str:
 
 
 def _text_of(name: str, value: FieldValue) -> str:
-    """As Kafka's tool writes it, down to Java's way of showing what is not there."""
+    """As Kafka's tool writes it, including Java's text for missing values."""
     if name == "deleteHorizonMs":
         return "OptionalLong.empty" if value is None else f"OptionalLong[{value!r}]"
     if value is None:

@@ -1,4 +1,4 @@
-"""Delimiters and formats as kcat's users write them: `\\t`, `\\n`, `\\x1e`, which a shell passes on as they are."""
+"""Escapes in delimiters and formats, as in kcat: `\\t`, `\\n`, `\\x1e`, which a shell does not interpret."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ _NAMED: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
 def unescape(text: str) -> bytes:
-    """The bytes meant; a backslash before anything that is no escape stands for itself."""
+    """The bytes; a backslash that begins no escape stands for itself."""
     out = bytearray()
     position = 0
     for match in _ESCAPE.finditer(text):

@@ -1,4 +1,4 @@
-"""Worded failures: what a broker's error code means for the person who typed the command, and what to do about it."""
+"""Error messages: what a broker's error code means for the user of a command, and what to do about it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -34,7 +34,7 @@ def worded(error: BrokerError) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean X?`, or nothing when no known name is like this one."""
+    """`; did you mean X?`, or nothing if no known name is similar."""
     found = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {found[0]}?" if found else ""
 
@@ -45,7 +45,7 @@ def fail(message: str) -> None:
 
 
 def split_outcomes(operation: Callable[[], Mapping[K, R]]) -> tuple[dict[K, R], dict[K, BrokerError]]:
-    """What went well of an administrator's operation on several things, and what did not."""
+    """The successes and the failures of an admin operation on several things."""
     try:
         return dict(operation()), {}
     except OperationFailed as failed:
@@ -54,7 +54,7 @@ def split_outcomes(operation: Callable[[], Mapping[K, R]]) -> tuple[dict[K, R], 
 
 
 def failures_of(operation: Callable[[], None]) -> dict[Any, BrokerError]:
-    """What did not go well, of one that gives nothing back."""
+    """The failures of an operation without results."""
     try:
         operation()
     except OperationFailed as failed:

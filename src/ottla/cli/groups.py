@@ -1,13 +1,13 @@
-"""`ottla groups`: consumer groups, their members and how far behind they are.
+"""`ottla groups`: consumer groups, their members and their lag.
 
-What changes their offsets is in `groups_offsets.py`.
+`groups_offsets.py` changes their offsets.
 """
 
 from typing import Final, NamedTuple
 
 import click
 
-from ottla.cli.completing import complete_groups
+from ottla.cli.completion import complete_groups
 from ottla.cli.failures import fail, failures_of, split_outcomes, worded
 from ottla.cli.groups_offsets import delete_offsets_command, reset_offsets_command
 from ottla.cli.matching import match
@@ -23,7 +23,7 @@ from ottla.core.types import Offset, TopicPartition
 _STATES: Final = (
     "Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead", "Assigning", "Reconciling"
 )  # fmt: skip
-# Empty where the broker doesn't tell the type. Share and streams groups of newer Kafkas have APIs of their own.
+# Empty if the broker doesn't report the type. Share and streams groups of newer Kafkas have APIs of their own.
 _DESCRIBED_TYPES: Final = ("", "classic", "consumer")
 
 
@@ -51,7 +51,7 @@ def list_command(bootstrap: str, states: tuple[str, ...], as_json: bool) -> None
     with open_admin(bootstrap) as admin:
         found = admin.list_groups()
     if states and any(not group.state for group in found):
-        raise click.ClickException("this broker does not tell the states of groups in a list; use groups describe")
+        raise click.ClickException("this broker does not list the states of groups; use groups describe")
     shown = [group for group in found if not states or group.state in states]
     if as_json:
         print_json(
@@ -74,9 +74,9 @@ def _rows(found: list[ListedGroup]) -> list[tuple[str, str, str, str]]:
 
 
 class PartitionLag(NamedTuple):
-    """None for what is not there: no commit yet, a partition that is gone, nobody who reads it."""
+    """None where there is no commit yet, no such partition any more, or no member that reads it."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     committed: CommittedOffset | None
     log_end_offset: Offset | None
     member: GroupMember | None
@@ -89,14 +89,19 @@ class PartitionLag(NamedTuple):
 
 
 def partition_lags(admin: Admin, group: GroupDescription) -> list[PartitionLag]:
-    """Every partition that the group has committed for, or that one of its members owns."""
+    """Every partition with a committed offset of the group, or with a member that owns it."""
     committed = admin.list_group_offsets(group.group_id)
-    owners = {place: member for member in group.members for place in member.assignment}
-    places = sorted({*committed, *owners})
-    ends, _ = split_outcomes(lambda: admin.list_offsets(places, LATEST, waits_for_leaders=False))
+    owners = {topic_partition: member for member in group.members for topic_partition in member.assignment}
+    topic_partitions = sorted({*committed, *owners})
+    ends, _ = split_outcomes(lambda: admin.list_offsets(topic_partitions, LATEST, waits_for_leaders=False))
     return [
-        PartitionLag(place, committed.get(place), ends[place].offset if place in ends else None, owners.get(place))
-        for place in places
+        PartitionLag(
+            topic_partition,
+            committed.get(topic_partition),
+            ends[topic_partition].offset if topic_partition in ends else None,
+            owners.get(topic_partition),
+        )
+        for topic_partition in topic_partitions
     ]
 
 
@@ -162,8 +167,8 @@ def _print_offsets(described: list[GroupDescription], lags: dict[str, list[Parti
         [
             (
                 group.group_id,
-                each.place.topic,
-                each.place.partition,
+                each.topic_partition.topic,
+                each.topic_partition.partition,
                 None if each.committed is None else each.committed.offset,
                 each.log_end_offset,
                 each.lag,
@@ -221,8 +226,8 @@ def _print_members(described: list[GroupDescription]) -> None:
 def assignment_text(assignment: tuple[TopicPartition, ...]) -> str:
     """`orders(0,1),payments(2)`, as Kafka's tool writes it."""
     by_topic: dict[str, list[int]] = {}
-    for place in assignment:
-        by_topic.setdefault(place.topic, []).append(place.partition)
+    for topic_partition in assignment:
+        by_topic.setdefault(topic_partition.topic, []).append(topic_partition.partition)
     return ",".join(f"{topic}({','.join(map(str, parts))})" for topic, parts in by_topic.items())
 
 
@@ -262,7 +267,7 @@ def _as_object(group: GroupDescription, view: str, lags: list[PartitionLag] | No
                 "instance_id": member.instance_id,
                 "client_id": member.client_id,
                 "host": member.host,
-                "assignment": [place._asdict() for place in member.assignment],
+                "assignment": [topic_partition._asdict() for topic_partition in member.assignment],
             }
             for member in group.members
         ]
@@ -270,8 +275,8 @@ def _as_object(group: GroupDescription, view: str, lags: list[PartitionLag] | No
         shown["total_lag"] = total_lag(lags)
         shown["partitions"] = [
             {
-                "topic": each.place.topic,
-                "partition": each.place.partition,
+                "topic": each.topic_partition.topic,
+                "partition": each.topic_partition.partition,
                 "current_offset": None if each.committed is None else each.committed.offset,
                 "metadata": None if each.committed is None else each.committed.metadata,
                 "log_end_offset": each.log_end_offset,

@@ -1,4 +1,4 @@
-"""`ottla groups reset-offsets` and `delete-offsets`: they show a plan, and carry it out with --execute."""
+"""`ottla groups reset-offsets` and `delete-offsets`: they show a plan, and execute it with --execute."""
 
 import time
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from ottla.cli.completing import complete_groups, complete_topics
+from ottla.cli.completion import complete_groups, complete_topics
 from ottla.cli.failures import fail, failures_of, nearest, worded
 from ottla.cli.options import bootstrap_option, json_option, open_admin
 from ottla.cli.output import number, print_json, print_table, say
@@ -112,22 +112,24 @@ def reset_offsets_command(
         raise click.UsageError("say which offsets: either --topic TOPIC[:0,1] (may be repeated) or --all-topics")
     with open_admin(bootstrap) as admin:
         _check_nobody_reads(admin, group, may_be_new=not all_topics)
-        committed = {place: found.offset for place, found in admin.list_group_offsets(group).items()}
+        committed = {
+            topic_partition: found.offset for topic_partition, found in admin.list_group_offsets(group).items()
+        }
         if scenario == "from_file":
-            places = sorted(given := _plan_from(scenarios["from_file"], group))
+            topic_partitions = sorted(given := _plan_from(scenarios["from_file"], group))
         else:
             given = {}
-            places = sorted(committed) if all_topics else _places(admin, topics)
-        if not places:
+            topic_partitions = sorted(committed) if all_topics else _topic_partitions(admin, topics)
+        if not topic_partitions:
             raise click.ClickException(f"group {group} has committed no offsets; name what to set with --topic")
-        ends = _ends(admin, places)
+        ends = _ends(admin, topic_partitions)
         wanted = _wanted(admin, scenario, scenarios[scenario], committed, ends, given)
         moves = plan_moves(wanted, committed, ends)
         failed: dict[TopicPartition, BrokerError] = {}
         if execute:
-            offsets = {move.place: move.new_offset for move in moves}
+            offsets = {move.topic_partition: move.new_offset for move in moves}
             failed = failures_of(lambda: admin.alter_group_offsets(group, offsets))
-    done = [move for move in moves if move.place not in failed]
+    done = [move for move in moves if move.topic_partition not in failed]
     _show_moves(group, done, export_path, executed=execute, as_json=as_json)
     for error in failed.values():
         fail(worded(error))
@@ -171,9 +173,9 @@ def _plan_from(file: Any, group: str) -> dict[TopicPartition, Offset]:
         raise click.ClickException(f"{file.name}: {error}") from error
 
 
-def _places(admin: Admin, topics: tuple[tuple[str, list[int] | None], ...]) -> list[TopicPartition]:
+def _topic_partitions(admin: Admin, topics: tuple[tuple[str, list[int] | None], ...]) -> list[TopicPartition]:
     described = admin.describe_topics()
-    places: set[TopicPartition] = set()
+    topic_partitions: set[TopicPartition] = set()
     for name, partitions in topics:
         if name not in described:
             raise click.ClickException(f"topic {name}: no such topic{nearest(name, described)}")
@@ -181,18 +183,20 @@ def _places(admin: Admin, topics: tuple[tuple[str, list[int] | None], ...]) -> l
         for partition in known if partitions is None else partitions:
             if partition not in known:
                 raise click.ClickException(f"topic {name} has partitions 0 to {len(known) - 1}, not {partition}")
-            places.add(TopicPartition(name, partition))
-    return sorted(places)
+            topic_partitions.add(TopicPartition(name, partition))
+    return sorted(topic_partitions)
 
 
-def _ends(admin: Admin, places: list[TopicPartition]) -> dict[TopicPartition, Ends]:
-    first, last = (_offsets(admin, places, end) for end in (EARLIEST, LATEST))
-    return {place: Ends(first[place], last[place]) for place in places}
+def _ends(admin: Admin, topic_partitions: list[TopicPartition]) -> dict[TopicPartition, Ends]:
+    first, last = (_offsets(admin, topic_partitions, end) for end in (EARLIEST, LATEST))
+    return {
+        topic_partition: Ends(first[topic_partition], last[topic_partition]) for topic_partition in topic_partitions
+    }
 
 
-def _offsets(admin: Admin, places: list[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, Offset]:
-    found = admin.list_offsets(places, timestamp_ms)  # raises if any failed: a plan with holes is none
-    return {place: listed.offset for place, listed in found.items()}
+def _offsets(admin: Admin, topic_partitions: list[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, Offset]:
+    found = admin.list_offsets(topic_partitions, timestamp_ms)  # raises if any failed: a plan with holes is none
+    return {topic_partition: listed.offset for topic_partition, listed in found.items()}
 
 
 def _wanted(
@@ -207,22 +211,25 @@ def _wanted(
         timestamp_ms = value if scenario == "to_datetime" else int(time.time() * 1000) - value
         by_time = _offsets(admin, list(ends), max(0, timestamp_ms))
         # No record is so young: the end, where the next one will be.
-        given = {place: ends[place].end if offset == NO_OFFSET else offset for place, offset in by_time.items()}
+        given = {
+            topic_partition: ends[topic_partition].end if offset == NO_OFFSET else offset
+            for topic_partition, offset in by_time.items()
+        }
 
-    def choose(place: TopicPartition) -> Offset | None:
+    def choose(topic_partition: TopicPartition) -> Offset | None:
         match scenario:
             case "to_earliest":
-                return ends[place].first
+                return ends[topic_partition].first
             case "to_latest":
-                return ends[place].end
+                return ends[topic_partition].end
             case "to_offset":
                 return int(value)
             case "to_current":
-                return committed.get(place, ends[place].end)
+                return committed.get(topic_partition, ends[topic_partition].end)
             case "shift_by":
-                return committed[place] + int(value) if place in committed else None
+                return committed[topic_partition] + int(value) if topic_partition in committed else None
             case _:
-                return given[place]
+                return given[topic_partition]
 
     wanted, unknown = wanted_offsets(ends, choose)
     if unknown:
@@ -243,8 +250,8 @@ def _show_moves(group: str, moves: list[Move], export_path: str | None, *, execu
             [
                 {
                     "group": group,
-                    "topic": move.place.topic,
-                    "partition": move.place.partition,
+                    "topic": move.topic_partition.topic,
+                    "partition": move.topic_partition.partition,
                     "current_offset": move.old_offset,
                     "new_offset": move.new_offset,
                     "note": move.note or None,
@@ -256,7 +263,7 @@ def _show_moves(group: str, moves: list[Move], export_path: str | None, *, execu
     else:
         print_table(
             ("GROUP", "TOPIC", number("PARTITION"), number("CURRENT-OFFSET"), number("NEW-OFFSET"), "NOTE"),
-            [(group, *move.place, move.old_offset, move.new_offset, move.note) for move in moves],
+            [(group, *move.topic_partition, move.old_offset, move.new_offset, move.note) for move in moves],
         )
 
 
@@ -269,22 +276,29 @@ def _show_moves(group: str, moves: list[Move], export_path: str | None, *, execu
 def delete_offsets_command(
     group: str, bootstrap: str, topics: tuple[tuple[str, list[int] | None], ...], execute: bool, as_json: bool
 ) -> int:
-    """Forget what GROUP has committed for topics. Refused for topics that its members read."""
+    """Delete the committed offsets of GROUP for topics. Refused for topics that its members read."""
     if not topics:
         raise click.UsageError("say which offsets: --topic TOPIC[:0,1] (may be repeated)")
     with open_admin(bootstrap) as admin:
-        committed = {place: found.offset for place, found in admin.list_group_offsets(group).items()}
+        committed = {
+            topic_partition: found.offset for topic_partition, found in admin.list_group_offsets(group).items()
+        }
         chosen, problems = _committed_for(topics, committed, group)
         failed: dict[TopicPartition, BrokerError] = {}
         if execute and chosen:
             failed = failures_of(lambda: admin.delete_group_offsets(group, chosen))
-    shown = [place for place in chosen if place not in failed]
+    shown = [topic_partition for topic_partition in chosen if topic_partition not in failed]
     if as_json:
-        print_json([{**place._asdict(), "offset": committed[place], "deleted": execute} for place in shown])
+        print_json(
+            [
+                {**topic_partition._asdict(), "offset": committed[topic_partition], "deleted": execute}
+                for topic_partition in shown
+            ]
+        )
     elif shown:
         print_table(
             ("GROUP", "TOPIC", number("PARTITION"), number("OFFSET")),
-            [(group, *place, committed[place]) for place in shown],
+            [(group, *topic_partition, committed[topic_partition]) for topic_partition in shown],
             title="deleted:" if execute else "would be deleted:",
         )
     for problem in [*problems, *(worded(error) for error in failed.values())]:
@@ -297,15 +311,15 @@ def delete_offsets_command(
 def _committed_for(
     topics: tuple[tuple[str, list[int] | None], ...], committed: dict[TopicPartition, Offset], group: str
 ) -> tuple[list[TopicPartition], list[str]]:
-    """The offsets that are meant, and what was asked for but never committed."""
+    """The offsets to delete, and a problem for each that was never committed."""
     chosen: set[TopicPartition] = set()
     problems = []
     for name, partitions in topics:
-        found = {place for place in committed if place.topic == name}
+        found = {topic_partition for topic_partition in committed if topic_partition.topic == name}
         if partitions is not None:
             found &= {TopicPartition(name, partition) for partition in partitions}
         if not found:
-            hint = nearest(name, {place.topic for place in committed} - {name})
+            hint = nearest(name, {topic_partition.topic for topic_partition in committed} - {name})
             problems.append(f"group {group} has no offset for topic {name}{hint}")
         chosen |= found
     return sorted(chosen), problems

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM for commands that have something to finish: asked for once, they end in order; twice, at once."""
+"""SIGINT and SIGTERM for commands that have something to finish: the first ends them in order, a second at once."""
 
 import signal
 from types import FrameType, TracebackType
@@ -7,9 +7,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """While entered, the first signal sets `is_requested`, a second one raises KeyboardInterrupt where the command is.
+    """While entered, the first signal sets `is_requested`, a second one raises KeyboardInterrupt.
 
-    Before `defer` is called the first one raises already: nothing has begun that would need an orderly end.
+    Before `defer` the first one raises: nothing has begun that would need an orderly end.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Interruption:
         self._before.clear()
 
     def defer(self) -> None:
-        """From now on the command looks at `is_requested` often enough by itself."""
+        """From now on the command checks `is_requested` often enough."""
         self._is_deferred = True
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""`KEY=VALUE` words of a command line, and hints about keys that no broker knows."""
+"""`KEY=VALUE` arguments, and hints about keys that no broker knows."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from ottla.core.errors import ErrorCode
 
 
 def parse_pairs(words: Iterable[str], *, option: str) -> list[tuple[str, str]]:
-    """In the order of the command line; a key may be given once."""
+    """In the order of the command line; a key may come once."""
     pairs: dict[str, str] = {}
     for word in words:
         key, separator, value = word.partition("=")
@@ -32,7 +32,7 @@ def known_topic_keys() -> set[str]:
 
 
 def worded_with_keys(error: BrokerError, keys: Iterable[str], known: Iterable[str]) -> str:
-    """The failure, and for a refused configuration the nearest name to each key that is not known."""
+    """The failure, and for a refused configuration the nearest name to each unknown key."""
     text = worded(error)
     if error.error_code not in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST):
         return text

@@ -1,6 +1,6 @@
-"""A group of commands that knows those of other modules by name only: a module is imported when its command is called.
+"""A group of commands in other modules: it imports a module only when its command is called.
 
-The list of commands is printed without importing any of them.
+It prints the list of commands without importing any of them.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """`lazy` is name -> (where the click command is, as module:attribute, what it does)."""
+    """`lazy` is name -> (the click command as module:attribute, its help line)."""
 
     def __init__(self, *arguments: Any, lazy: Mapping[str, tuple[str, str]], **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)

@@ -1,7 +1,6 @@
-"""The `ottla` command: finds its subcommands, and turns how they end into exit codes.
+"""The `ottla` command: finds its subcommands, and turns their outcomes into exit codes.
 
-Starting a broker must be quick, so a subcommand's module is imported only when it is called, and the list of commands
-is printed without importing any.
+A broker must start quickly, so a subcommand's module is imported only when it is called.
 """
 
 import os
@@ -15,7 +14,7 @@ from ottla.cli.lazy_group import LazyGroup
 
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
-# Name -> (where the click command is, what it does).
+# Name -> (the click command, its help line).
 COMMANDS = {
     "completion": ("ottla.cli.completion:completion", "Print a shell's completion script."),
     "configs": ("ottla.cli.configs:configs", "Describe and alter the configuration of topics and brokers."),
@@ -57,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):  # click makes an Abort of a KeyboardInterrupt
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has seen enough, as in `| head`; what Python still holds back must not complain at exit.
+        # The reader has seen enough, as in `| head`; output that Python still buffers must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return result if isinstance(result, int) else 0

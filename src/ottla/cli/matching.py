@@ -1,6 +1,6 @@
-"""Which topics or groups the words of a command line mean: names, or shell patterns such as `orders-*`.
+"""Which topics or groups the arguments of a command mean: names, or shell patterns such as `orders-*`.
 
-A pattern that matches nothing and a name that doesn't exist are told apart from what does.
+A pattern that matches nothing, or a name that doesn't exist, becomes a problem.
 """
 
 from collections.abc import Collection, Iterable
@@ -11,7 +11,7 @@ from ottla.cli.failures import nearest
 
 
 class Matched(NamedTuple):
-    """Names in the order of the command line, and a worded problem for each word that meant nothing."""
+    """Names in the order of the command line, and a message for each argument that matches nothing."""
 
     names: list[str]
     problems: list[str]
@@ -22,7 +22,7 @@ def is_pattern(word: str) -> bool:
 
 
 def match(words: Iterable[str], known: Collection[str], *, kind: str, hidden: Collection[str] = ()) -> Matched:
-    """`hidden` names are meant only by their own name, never by a pattern: internal topics when deleting."""
+    """A pattern never matches `hidden` names: internal topics when deleting."""
     names: dict[str, None] = {}
     problems = []
     for word in words:

@@ -1,4 +1,4 @@
-"""Where reading begins and ends, as `-o` says it: beginning, end, stored, N, -N, s@TIME, e@TIME."""
+"""Where reading begins and ends, from the values of `-o`: beginning, end, stored, N, -N, s@TIME, e@TIME."""
 
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ HELP: Final = "beginning, end, stored, an offset, -N for the last N, s@MS and e@
 
 
 class OffsetChoice(NamedTuple):
-    """One of the first four says where to begin; none: the command's default."""
+    """At most one of the first four is set, and says where to begin; without one the command's default applies."""
 
     special: int | None = None  # EARLIEST or LATEST
     offset: Offset | None = None
@@ -56,7 +56,7 @@ def _number(whole: str, digits: str) -> int:
 
 
 def choice_of_reset(text: str, now_ms: TimestampMs) -> OffsetChoice:
-    """The same said by `auto.offset.reset`; ValueError says what was expected."""
+    """The same from `auto.offset.reset`; ValueError says what was expected."""
     reset = parse_reset(text)
     if reset.duration_ms is not None:
         return OffsetChoice(start_ms=max(0, now_ms - reset.duration_ms))
@@ -66,42 +66,49 @@ def choice_of_reset(text: str, now_ms: TimestampMs) -> OffsetChoice:
 
 
 def start_offsets(
-    consumer: Consumer, places: Collection[TopicPartition], choice: OffsetChoice
+    consumer: Consumer, topic_partitions: Collection[TopicPartition], choice: OffsetChoice
 ) -> dict[TopicPartition, Offset]:
-    """Where to begin in each partition; what has no start of its own begins at its end."""
-    if not places:
+    """Where to begin in each partition; a time after the last record means the end."""
+    if not topic_partitions:
         return {}
     if choice.offset is not None:
-        return dict.fromkeys(places, choice.offset)
+        return dict.fromkeys(topic_partitions, choice.offset)
     if choice.last_count is not None:
-        first = consumer.beginning_offsets(places)
-        last = consumer.end_offsets(places)
-        return {place: max(first[place], last[place] - choice.last_count) for place in places}
+        first = consumer.beginning_offsets(topic_partitions)
+        last = consumer.end_offsets(topic_partitions)
+        return {
+            topic_partition: max(first[topic_partition], last[topic_partition] - choice.last_count)
+            for topic_partition in topic_partitions
+        }
     if choice.start_ms is not None:
-        return _offsets_at(consumer, places, choice.start_ms)
-    return consumer.beginning_offsets(places) if choice.special == EARLIEST else consumer.end_offsets(places)
+        return _offsets_at(consumer, topic_partitions, choice.start_ms)
+    return (
+        consumer.beginning_offsets(topic_partitions)
+        if choice.special == EARLIEST
+        else consumer.end_offsets(topic_partitions)
+    )
 
 
 def stop_offsets(
-    consumer: Consumer, places: Collection[TopicPartition], choice: OffsetChoice
+    consumer: Consumer, topic_partitions: Collection[TopicPartition], choice: OffsetChoice
 ) -> dict[TopicPartition, Offset]:
-    """The first offset of each partition that is not wanted any more; empty when there is no such end."""
-    if choice.end_ms is None or not places:
+    """Where to stop in each partition, exclusive; empty without an end."""
+    if choice.end_ms is None or not topic_partitions:
         return {}
-    return _offsets_at(consumer, places, choice.end_ms)
+    return _offsets_at(consumer, topic_partitions, choice.end_ms)
 
 
 def _offsets_at(
-    consumer: Consumer, places: Collection[TopicPartition], timestamp_ms: TimestampMs
+    consumer: Consumer, topic_partitions: Collection[TopicPartition], timestamp_ms: TimestampMs
 ) -> dict[TopicPartition, Offset]:
-    """The first offset at or after a time; the end of a partition that has nothing so late."""
-    found = consumer.offsets_for_times(dict.fromkeys(places, timestamp_ms))
-    offsets = {place: each.offset for place, each in found.items() if each is not None}
-    without = [place for place in places if place not in offsets]
+    """The first offset at or after a time; the end of a partition without such a record."""
+    found = consumer.offsets_for_times(dict.fromkeys(topic_partitions, timestamp_ms))
+    offsets = {topic_partition: each.offset for topic_partition, each in found.items() if each is not None}
+    without = [topic_partition for topic_partition in topic_partitions if topic_partition not in offsets]
     return offsets | (consumer.end_offsets(without) if without else {})
 
 
-def nearest_offset(consumer: Consumer, place: TopicPartition, position: Offset) -> Offset:
-    """For a position that the partition doesn't hold: its first offset when that lies later, else its end."""
-    first = consumer.beginning_offsets([place])[place]
-    return first if position < first else consumer.end_offsets([place])[place]
+def nearest_offset(consumer: Consumer, topic_partition: TopicPartition, position: Offset) -> Offset:
+    """For a position that the log doesn't have: its first offset if that is greater, else its end."""
+    first = consumer.beginning_offsets([topic_partition])[topic_partition]
+    return first if position < first else consumer.end_offsets([topic_partition])[topic_partition]

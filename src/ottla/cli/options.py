@@ -1,6 +1,6 @@
-"""What every command that talks to a cluster shares: the address option, and opening the cluster with worded errors.
+"""Shared by every command that contacts a cluster: the address option, and opening the cluster with clear errors.
 
-It prints nothing; how results are shown is `output.py`.
+It prints nothing; `output.py` does.
 """
 
 import os
@@ -54,7 +54,7 @@ def json_option(command: CommandT) -> CommandT:
 
 @contextmanager
 def open_admin(bootstrap: str) -> Iterator[Admin]:
-    """An administrator whose cluster was reached; failures inside the block end the command with exit code 1."""
+    """A connected Admin; failures inside the block end the command with exit code 1."""
     admin = Admin(
         bootstrap_servers=bootstrap,
         client_id=CLIENT_ID,
@@ -65,7 +65,7 @@ def open_admin(bootstrap: str) -> Iterator[Admin]:
     )
     with admin, worded_failures():
         try:
-            admin.connect()  # a wrong address is told at once; only what comes after is worth retries
+            admin.connect()  # fails at once for a wrong address; only what comes after is worth retries
         except ConnectionFailed as error:
             raise click.ClickException(_not_reached(bootstrap, error)) from error
         yield admin
@@ -73,7 +73,7 @@ def open_admin(bootstrap: str) -> Iterator[Admin]:
 
 @contextmanager
 def worded_failures() -> Iterator[None]:
-    """Failures of a client inside the block end the command with exit code 1, in words."""
+    """Failures of a client inside the block end the command with a message and exit code 1."""
     try:
         yield
     except BrokerError as error:

@@ -1,16 +1,21 @@
-"""How commands show what they found: tables for people, JSON for programs, notes and progress on stderr.
+"""How commands show results: tables for people, JSON for programs, notes and progress on stderr.
 
-Data goes to stdout only. On a terminal tables are drawn by rich, imported then; in a pipe they are plain columns, as
-wide as their longest cell, so that nothing is cut. Commands decide what to show, never how.
+Data goes to stdout only. On a terminal rich, imported then, draws tables; in a pipe they are plain columns, as wide as
+their longest cell, so that nothing is cut. Commands decide what to show, never how.
 """
 
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import click
+
+# Between two columns of a table on a terminal, and less where the terminal is narrow.
+_GAP: Final = 3
+_NARROW_GAP: Final = 2
+_EDGES: Final = 2
 
 
 class Column(NamedTuple):
@@ -19,7 +24,7 @@ class Column(NamedTuple):
 
 
 def number(title: str) -> Column:
-    """A column whose cells stand right."""
+    """A right-aligned column."""
     return Column(title, is_number=True)
 
 
@@ -28,12 +33,12 @@ def print_json(value: object) -> None:
 
 
 def say(message: str) -> None:
-    """A note for the person at the terminal; never data."""
+    """A note for the user on stderr; never data."""
     click.echo(message, err=True)
 
 
 def print_table(columns: Sequence[Column | str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
-    """None is shown as `-`, a sequence with commas, a truth as yes or no."""
+    """None becomes `-`, a sequence gets commas, a boolean becomes yes or no."""
     heads = [column if isinstance(column, Column) else Column(column) for column in columns]
     cells = [[_text(value) for value in row] for row in rows]
     if sys.stdout.isatty():
@@ -53,7 +58,7 @@ def print_names(columns: Sequence[Column | str], rows: Iterable[Sequence[object]
 
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr for work that takes a while, told by how much it went on; nothing where stderr is a file."""
+    """A progress bar on stderr, which the caller advances; nothing if stderr is a file."""
     if not sys.stderr.isatty() or total <= 1:
         yield lambda done: None
         return
@@ -80,17 +85,46 @@ def _print_drawn(columns: list[Column], rows: list[list[str]], title: str | None
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
-    for column in columns:
+    console = Console(soft_wrap=False)
+    heads = [column.title for column in columns]
+    widths: list[int | None] = [None] * len(columns)
+    is_narrow = _EDGES + sum(_widths(heads, rows)) + _GAP * (len(columns) - 1) > console.width
+    if is_narrow:
+        heads = [head.replace("-", "-\n") for head in heads]
+        widths = _fitting_widths(columns, heads, rows, console.width - _NARROW_GAP * (len(columns) - 1))
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, show_edge=not is_narrow)
+    if is_narrow:
+        table.padding = (0, _NARROW_GAP - 1, 0, 0)
+    for column, head, width in zip(columns, heads, widths, strict=True):
+        justify: Literal["left", "right"] = "right" if column.is_number else "left"
         # Folded, never cut: half a topic name is no topic name.
-        table.add_column(column.title, justify="right" if column.is_number else "left", overflow="fold")
+        table.add_column(head, justify=justify, overflow="fold", width=width)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # as text: a name in brackets is no markup
-    Console(soft_wrap=False).print(table)
+    console.print(table)
+
+
+def _fitting_widths(columns: list[Column], heads: list[str], rows: list[list[str]], room: int) -> list[int | None]:
+    """Narrows the widest columns of text, but none below a line of its heading. None where that is not enough."""
+    widths = _widths(heads, rows)
+    least = [
+        width if column.is_number else head_width
+        for column, width, head_width in zip(columns, widths, _widths(heads, []), strict=True)
+    ]
+    while sum(widths) > room:
+        spare = [index for index, width in enumerate(widths) if width > least[index]]
+        if not spare:
+            return [None] * len(widths)
+        widths[max(spare, key=widths.__getitem__)] -= 1
+    return [*widths]
+
+
+def _widths(heads: list[str], rows: list[list[str]]) -> list[int]:
+    return [max([*map(len, head.split("\n")), *(len(row[index]) for row in rows)]) for index, head in enumerate(heads)]
 
 
 def _print_plain(columns: list[Column], rows: list[list[str]], title: str | None) -> None:
-    widths = [max([len(column.title), *(len(row[place]) for row in rows)]) for place, column in enumerate(columns)]
+    widths = _widths([column.title for column in columns], rows)
     lines = [] if title is None else [title]
     for row in [[column.title for column in columns], *rows]:
         cells = (

@@ -1,4 +1,4 @@
-"""`ottla perf produce` and `ottla perf consume`: load on a topic, and what it came to."""
+"""`ottla perf produce` and `ottla perf consume`: load on a topic, and its measurements."""
 
 import json
 import sys
@@ -135,14 +135,14 @@ def consume(
     owned = {"group.id": "a group is joined with -g GROUP"}
     client = client_settings(CONSUMER_DEFINITION, bootstrap, settings, chosen=chosen, owned=owned)
     with open_admin(bootstrap) as admin:
-        places = [TopicPartition(topic, number) for number in range(count_partitions(admin, [topic])[topic])]
+        topic_partitions = [TopicPartition(topic, number) for number in range(count_partitions(admin, [topic])[topic])]
     with worded_failures():
         consumer = Consumer(client)
         try:
             with _progress(records) as show:
                 reading = Reading(consumer, as_arrow=as_arrow, timeout_ms=timeout_ms, show=show)
                 if group_id is None:
-                    reading.run_assigned(places, records)
+                    reading.run_assigned(topic_partitions, records)
                 else:
                     reading.run_in_group(topic, records)
         finally:
@@ -154,7 +154,7 @@ def consume(
 
 
 def _maybe_load_columns(as_arrow: bool) -> None:
-    """Before a topic is made for what can't be done, and before the clock runs."""
+    """Fails before a topic is created in vain, and before the clock runs."""
     if as_arrow:
         with needs_extra("--arrow", "columns"):
             import pyarrow.compute  # noqa: F401

@@ -1,4 +1,4 @@
-"""Sending as fast as it goes, or at a rate: the work of `ottla perf produce`, record by record or as Arrow tables."""
+"""Sends at full speed, or at a rate: the work of `ottla perf produce`, record by record or as Arrow tables."""
 
 import os
 import threading
@@ -37,7 +37,7 @@ class Load:
         self._seconds = 0.0
 
     def send_records(self, records: int, *, throughput: int, show: Callable[[int], None]) -> None:
-        """One by one. Every so many is timed, from `send` to its acknowledgement: all would cost more than sending."""
+        """One by one. Times a sample from `send` to the acknowledgement: timing all would cost more than sending."""
         payloads = [_letters(self._record_size) for _ in range(_PAYLOADS)]
         every = max(1, min(_SAMPLE_EVERY_MAX, records // _SAMPLES))
         send, topic = self._producer.send, self._topic
@@ -52,7 +52,7 @@ class Load:
         self._run(records, _SEND_AT_ONCE, send_some, throughput=throughput, show=show)
 
     def send_tables(self, records: int, *, throughput: int, show: Callable[[int], None]) -> None:
-        """As Arrow tables; a latency is that of a whole table."""
+        """As Arrow tables; measures the latency of a whole table."""
         rows = max(1, min(records, _TABLE_ROWS, _TABLE_BYTES // max(1, self._record_size)))
         table = self._table(rows)
 
@@ -125,7 +125,7 @@ class Load:
 
 
 def percentiles(name: str, times: LatencyHistogram) -> Report:
-    """The usual ones of a report, by their names."""
+    """The usual percentiles, by name."""
     found = {f"{name}_p{each}_ms": times.percentile_ms(each) for each in (50, 95, 99)}
     rounded: Report = {key: None if value is None else round(value, 2) for key, value in found.items()}
     return {**rounded, f"{name}_max_ms": round(times.max_ms, 2)}

@@ -1,4 +1,4 @@
-"""Reading as fast as it goes, alone or in a group: the work of `ottla perf consume`, records or Arrow batches."""
+"""Reads at full speed, alone or in a group: the work of `ottla perf consume`, records or Arrow batches."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ _MEBIBYTE: Final = 1024 * 1024
 
 
 class Reading(RebalanceListener):
-    """One run over one consumer, which it doesn't close. The time until a group has shared out is counted apart."""
+    """One run over one consumer, which it doesn't close. Counts the time of rebalances apart."""
 
     def __init__(self, consumer: Consumer, *, as_arrow: bool, timeout_ms: int, show: Callable[[int], None]) -> None:
         self.records = 0
@@ -39,8 +39,8 @@ class Reading(RebalanceListener):
 
             import ottla.clients.consumer.arrow  # noqa: F401
 
-    def run_assigned(self, places: Sequence[TopicPartition], records: int) -> None:
-        self._consumer.assign(places)
+    def run_assigned(self, topic_partitions: Sequence[TopicPartition], records: int) -> None:
+        self._consumer.assign(topic_partitions)
         self._run(records)
 
     def run_in_group(self, topic: str, records: int) -> None:
@@ -48,13 +48,13 @@ class Reading(RebalanceListener):
         self._consumer.subscribe([topic], self)
         self._run(records)
 
-    def on_partitions_assigned(self, places: Sequence[TopicPartition]) -> None:
+    def on_partitions_assigned(self, topic_partitions: Sequence[TopicPartition]) -> None:
         if self._joining_since is not None:
             self._join_seconds += time.monotonic() - self._joining_since
             self._joining_since = None
         self._last_at = time.monotonic()
 
-    def on_partitions_revoked(self, places: Sequence[TopicPartition]) -> None:
+    def on_partitions_revoked(self, topic_partitions: Sequence[TopicPartition]) -> None:
         self._joining_since = time.monotonic()
 
     def report(self) -> Report:
@@ -84,7 +84,7 @@ class Reading(RebalanceListener):
         self._seconds = time.monotonic() - begun
 
     def _patience_ms(self) -> int:
-        """The time that a group takes to share its partitions out is not the reader's."""
+        """The time of a rebalance is not reading time."""
         return self._timeout_ms if self._joining_since is None else max(self._timeout_ms, _JOIN_WAIT_MS)
 
     def _read_records(self, most: int) -> int:

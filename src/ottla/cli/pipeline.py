@@ -1,4 +1,4 @@
-"""`ottla pipeline`: the app's data pipeline from the command line; its generator of traffic is here."""
+"""`ottla pipeline`: the app's data pipeline, and its traffic generator."""
 
 import json
 import os
@@ -18,12 +18,13 @@ from ottla.cli.lazy_group import LazyGroup
 from ottla.clients.admin import Admin
 from ottla.clients.errors import ClientError
 from ottla.links.addresses import parse_bootstrap
+from ottla.pipeline.topic_creation import create_app_topics
 from ottla.pipeline.topics import DEFAULT_PARTITIONS
 from ottla.pipeline.traffic.events import Event, json_line
 from ottla.pipeline.traffic.generator import DEFAULT_START_MS, Settings, Traffic
 from ottla.pipeline.traffic.noise import NoiseRates, with_noise
 from ottla.pipeline.traffic.scenarios import Hardness
-from ottla.pipeline.traffic.sending import EventSender, ensure_topics
+from ottla.pipeline.traffic.sending import EventSender
 from ottla.records.compression import NAMES
 
 _SHOW_EVERY = 2_000
@@ -31,7 +32,7 @@ _FINISH_TIMEOUT_MS = 120_000
 _RATE = click.FloatRange(min=0, max=1)
 
 
-# Name -> (where the click command is, what it does): what needs Spark or Arrow is imported when it is called.
+# Name -> (the click command, its help line): modules that need Spark or Arrow are imported when called.
 _LAZY = {
     "expire": ("ottla.cli.pipeline_tables:expire", "Drop days and rows that are past their retention."),
     "explain": ("ottla.cli.pipeline_explain:explain", "Show why there is an alert: its score and what happened when."),
@@ -51,8 +52,8 @@ _LAZY = {
 @click.group("pipeline", cls=LazyGroup, lazy=_LAZY)
 def pipeline() -> None:
     """Run Spark jobs on an app's events, and show their results."""
-    # Read when Arrow is loaded, here and in Spark's workers. What it takes by itself keeps most of what it ever had:
-    # the memory of a run of days would be that of its largest moment in each thread.
+    # Arrow reads this when it is loaded, here and in Spark's workers. Its default allocator keeps most of the memory it
+    # ever had: a run of days would keep the peak of each thread.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
 
 
@@ -149,8 +150,8 @@ def _send(events: Iterator[Event], bootstrap: str, rate: int | None, partitions:
     started = time.monotonic()
     try:
         with Admin(bootstrap_servers=bootstrap) as admin:
-            admin.connect()  # a wrong address is told at once; only what comes after is worth retries
-            created = ensure_topics(admin, partitions=partitions)
+            admin.connect()  # fails at once for a wrong address; only what comes after is worth retries
+            created = create_app_topics(admin, partitions=partitions)
         sender = EventSender({"bootstrap.servers": bootstrap, "compression.type": compression})
         try:
             for event in events:
@@ -190,7 +191,7 @@ def _write(events: Iterator[Event], out: str, rate: int | None) -> int:
                 count += 1
             file.flush()
     except BrokenPipeError:
-        # Whoever read us has seen enough; what Python still holds back must not complain at exit.
+        # The reader has seen enough; output that Python still buffers must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:

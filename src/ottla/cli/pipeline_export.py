@@ -1,4 +1,4 @@
-"""`ottla pipeline export`: topics to Parquet files in parallel, from where an earlier export of the folder ended."""
+"""`ottla pipeline export`: topics to Parquet files in parallel, continuing an earlier export into the folder."""
 
 import time
 from datetime import date

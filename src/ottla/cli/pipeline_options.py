@@ -1,4 +1,4 @@
-"""What the pipeline's commands share: which store, which settings, and what is said when an extra is not installed."""
+"""Shared by the pipeline's commands: the store, the settings, and the error for a missing extra."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ def bootstrap_option(command: CommandT) -> CommandT:
 
 
 def store_options(command: CommandT) -> CommandT:
-    """`--store`, `--store-path` and `--cassandra`; `store_choice` makes one value of them."""
+    """`--store`, `--store-path` and `--cassandra`; `store_choice` combines them."""
     for option in (
         click.option(
             "--cassandra", "cassandra", metavar="HOST:PORT/KEYSPACE", help="Address of the tables in Cassandra."
@@ -81,7 +81,7 @@ def settings_option(command: CommandT) -> CommandT:
 
 
 def store_choice(store: str, store_path: Path | None, cassandra: str | None) -> StoreChoice:
-    """What the three options say together; wrong usage is told here."""
+    """Combines the three options; UsageError if they don't fit together."""
     if store == EMBEDDED and store_path is None:
         raise click.UsageError("an embedded store needs a folder: --store-path DIR")
     if store == EMBEDDED and cassandra is not None:
@@ -95,7 +95,7 @@ def store_choice(store: str, store_path: Path | None, cassandra: str | None) -> 
 
 @contextmanager
 def opened_store(choice: StoreChoice, *, may_be_new: bool = False) -> Iterator["Store"]:
-    """The store, closed at the end; refused without tables unless it may be new. What it says ends the command."""
+    """The store, closed at the end; fails without tables unless it may be new. A StoreError ends the command."""
     with extras_installed():
         from ottla.pipeline.stores.opening import open_store
         from ottla.pipeline.stores.port import StoreError

@@ -1,4 +1,4 @@
-"""`ottla pipeline reconcile`: the proof of the books, told to a person or as JSON; exit code 1 with any difference."""
+"""`ottla pipeline reconcile`: the proof of the books, as text or as JSON; exit code 1 with any difference."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`ottla pipeline redrive`: dead letters back to their topics; shows what it would do until --execute."""
+"""`ottla pipeline redrive`: sends dead letters back to their topics; without --execute it only shows them."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -12,7 +12,7 @@ from ottla.cli.pipeline_options import bootstrap_option, extras_installed
 from ottla.pipeline.topics import TOPIC_NAMES
 
 if TYPE_CHECKING:
-    from ottla.pipeline.letters.redrive import Summary
+    from ottla.pipeline.dead_letters.redrive import Summary
 
 _SUFFIX: Final = ".dlq"
 
@@ -31,7 +31,7 @@ def moment_ms(context: click.Context, parameter: click.Parameter, value: str | N
 
 
 def chosen_topics(given: str | None) -> tuple[str, ...]:
-    """Of the app's topics, by name; all when none is named."""
+    """The named topics of the app; all if none is named."""
     if given is None:
         return TOPIC_NAMES
     names = tuple(dict.fromkeys(name.strip().removesuffix(_SUFFIX) for name in given.split(",") if name.strip()))
@@ -63,10 +63,10 @@ def redrive(
     """Send dead letters back to their topics, each once, with their original key, value and headers."""
     wanted = chosen_topics(topics)
     with extras_installed():
+        from ottla.pipeline.dead_letters.redrive import Choice, RedriveFailed
+        from ottla.pipeline.dead_letters.redrive import redrive as send_back
+        from ottla.pipeline.dead_letters.redrive_progress import TooManyRanges
         from ottla.pipeline.events.event_decoding import ERROR_CLASSES
-        from ottla.pipeline.letters.redrive import Choice, RedriveFailed
-        from ottla.pipeline.letters.redrive import redrive as send_back
-        from ottla.pipeline.letters.redrive_progress import TooManyRanges
     chosen = None if classes is None else frozenset(name.strip() for name in classes.split(","))
     for name in sorted(chosen or ()):
         if name not in ERROR_CLASSES:

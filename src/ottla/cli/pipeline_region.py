@@ -44,7 +44,7 @@ def region(
         found = _of_account(phone_or_account, store, store_path, cassandra)
     if found is None and (is_phone or phone_or_account.startswith("+")):
         found = _of_phone(phone_or_account, language, config)
-    # What was typed is not repeated: it may be a number all the same.
+    # The message doesn't repeat the argument: it may still be a phone number.
     if found is None and has_store:
         raise click.ClickException("no account of this name has a region in these tables; has job phone_region run?")
     if found is None:

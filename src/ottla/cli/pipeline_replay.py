@@ -1,4 +1,4 @@
-"""`ottla pipeline replay`: the topics into shadow tables, what differs, and with --execute the swap."""
+"""`ottla pipeline replay`: the topics into shadow tables, the differences, and with --execute the swap."""
 
 import re
 import signal
@@ -102,7 +102,7 @@ def replay(
     log_folder = own_checkpoint(folder, name)
     began = time.monotonic()
     with opened_store(choice) as opened, LiveLine() as live:
-        replaying = Replay(opened, plan, settings, name=name, tell=live.tell, show=live.show)
+        replaying = Replay(opened, plan, settings, name=name, report=live.report, show=live.show)
 
         def work_off() -> "list[Difference]":
             with stopping(replaying.ask_to_stop) as asked:
@@ -113,7 +113,7 @@ def replay(
                         raise click.Abort from error
                     raise
             for progress in replaying.progress:
-                live.tell(progress.summary(time.monotonic() - began))
+                live.report(progress.summary(time.monotonic() - began))
             return replaying.differences()
 
         try:
@@ -127,7 +127,7 @@ def replay(
             raise click.ClickException(str(error)) from error
         except WouldLose as error:
             raise click.ClickException(f"{error}; --accept-losses swaps all the same") from error
-    _tell(differences, as_json, is_swapped=execute)
+    _report(differences, as_json, is_swapped=execute)
     if execute:
         say(f"the shadow {name} has replaced the tables; the old tables stay as the shadow {kept_as}")
     else:
@@ -135,10 +135,10 @@ def replay(
     return 0
 
 
-def _tell(differences: "list[Difference]", as_json: bool, *, is_swapped: bool) -> None:
+def _report(differences: "list[Difference]", as_json: bool, *, is_swapped: bool) -> None:
     if as_json:
-        told: list[dict[str, Any]] = [each._asdict() for each in differences]
-        print_json({"differences": told, "swapped": is_swapped})
+        rows: list[dict[str, Any]] = [each._asdict() for each in differences]
+        print_json({"differences": rows, "swapped": is_swapped})
         return
     if differences:
         heads = ("table", number("only in the tables"), number("only in the shadow"), number("changed"), "for example")

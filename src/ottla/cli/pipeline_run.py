@@ -1,7 +1,7 @@
-"""`ottla pipeline run`: jobs on the topics, once or for as long as it is let.
+"""`ottla pipeline run`: jobs on the topics, once or until it is stopped.
 
-Exit code 0 when all is worked off or the run was stopped by SIGTERM, 1 when a job was given up, 130 after Ctrl-C.
-What needs Spark is imported inside the command, so that a missing extra is told in words.
+Exit code 0 when all is processed or SIGTERM stopped the run, 1 when a job was given up, 130 after Ctrl-C. The command
+imports Spark when it runs, so that a missing extra gives a clear error.
 """
 
 import logging
@@ -117,7 +117,7 @@ def run(
             plan,
             settings,
             open_store=lambda: open_store(choice.kind, path=choice.path, cassandra=choice.cassandra),
-            tell=live.tell,
+            report=live.report,
             show=live.show,
         )
         began = time.monotonic()
@@ -169,7 +169,7 @@ def checkpoint_folder(choice: StoreChoice, given: Path | None) -> Path:
 
 
 def store_name(choice: StoreChoice, checkpoint: Path) -> str:
-    """What a checkpoint knows its store by; a store that was moved with its checkpoint in it is still the same."""
+    """The store's name in the checkpoint; a store that was moved together with its checkpoint keeps it."""
     if choice.kind == CASSANDRA:
         return f"cassandra {choice.cassandra}"
     assert choice.path is not None
@@ -182,7 +182,7 @@ def start_spark(settings: "Settings", folder: Path, *, master: str | None, conne
     from ottla.spark.java import JavaNotFound
     from ottla.spark.session import CARRYING_JAVA, LOCAL_CHECKPOINTS, LOCAL_MASTER, spark_session
 
-    # What Spark's Python side has to say goes where its Java side says it.
+    # Spark's Python side logs to the same file as its Java side.
     logging.basicConfig(filename=folder / "spark.log", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         return spark_session(
@@ -200,7 +200,7 @@ def start_spark(settings: "Settings", folder: Path, *, master: str | None, conne
 
 @contextmanager
 def stopping_spark() -> Iterator[None]:
-    """A session that is started within the block ends with it, so that a master knows that we are done."""
+    """A session that starts within the block ends with it, so that a master knows that we are done."""
     from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
@@ -210,7 +210,7 @@ def stopping_spark() -> Iterator[None]:
     try:
         yield
     finally:
-        # One whose process is gone has nothing to stop, and would complain at length.
+        # A session whose process is gone has nothing to stop, and would print a long error.
         if not was_there and how_it_ended() is None:
             try:
                 session = SparkSession.getActiveSession()
@@ -222,7 +222,7 @@ def stopping_spark() -> Iterator[None]:
 
 @contextmanager
 def stopping(ask_to_stop: Callable[[], None]) -> Iterator[set[int]]:
-    """SIGINT, SIGTERM and SIGHUP end the run after the batch that is being worked off; a second one at once."""
+    """SIGINT, SIGTERM and SIGHUP end the run after the current batch; a second one at once."""
     asked: set[int] = set()
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -233,7 +233,7 @@ def stopping(ask_to_stop: Callable[[], None]) -> Iterator[set[int]]:
         asked.add(number)
         ask_to_stop()
 
-    # A closed terminal's, unless we are to outlive it, as under nohup.
+    # For a closed terminal, unless we shall outlive it, as under nohup.
     hang_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
     previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, *hang_up)}
     try:

@@ -1,4 +1,4 @@
-"""`ottla pipeline score`: how good the detectors are, against the truth of generated traffic.
+"""`ottla pipeline score`: how good the detectors are, measured on generated traffic.
 
 Alerts come from a store, from a JSON file, or from runs in memory over several seeds.
 """
@@ -126,7 +126,7 @@ def _judged(truth: Path, found: Mapping[str, list[dict[str, Any]]]) -> "Score":
 
 def _measured(seeds: range, accounts: int, days: int, addresses: bool) -> "dict[str, Score]":
     with extras_installed():
-        from ottla.pipeline.scoring.measuring import measure
+        from ottla.pipeline.scoring.offline import measure
     from ottla.pipeline.traffic.scenarios import Hardness
 
     scores = {}
@@ -138,7 +138,7 @@ def _measured(seeds: range, accounts: int, days: int, addresses: bool) -> "dict[
                 accounts=accounts,
                 days=days,
                 has_address_table=addresses,
-                tell=lambda seed, each: went_on(1),
+                report=lambda seed, each: went_on(1),
             )
     return scores
 
@@ -166,7 +166,7 @@ def _document(score: "Score") -> dict[str, Any]:
         "detectors": [_line_document(line) for line in score.detectors],
         "rules": [_line_document(line) for line in score.rules],
         "kinds": [_line_document(line) for line in score.kinds],
-        "decoys": {kind: {"told": told, "planted": planted} for kind, (told, planted) in score.decoys.items()},
+        "decoys": {kind: {"told": alerted, "planted": planted} for kind, (alerted, planted) in score.decoys.items()},
         "alerts_per_1000_accounts": score.alerts_per_1000_accounts,
         "credits": score.credits._asdict(),
     }

@@ -1,6 +1,6 @@
-"""`ottla pipeline show`, `late`, `init-store` and `expire`: the tables of either store from the command line.
+"""`ottla pipeline show`, `late`, `init-store` and `expire`: the tables of any store.
 
-What needs Arrow is imported inside the commands, so that a missing extra is told in words.
+The commands import Arrow when they run, so that a missing extra gives a clear error.
 """
 
 import time
@@ -171,12 +171,12 @@ def expire(
             carry_out(opened, plan, now_ms=now_ms)
             trim(opened, trims, now_ms=now_ms)
     if as_json:
-        told = [{**each._asdict(), "rows": None} for each in plan]
-        told += [
+        rows = [{**each._asdict(), "rows": None} for each in plan]
+        rows += [
             {"table": each.table, "before_day": _day(each.before_ms), "days": [], "rows": len(each.keys)}
             for each in trims
         ]
-        print_json([{**each, "dropped": execute} for each in told])
+        print_json([{**each, "dropped": execute} for each in rows])
         return
     heads = ("table", number("days"), number("rows"), "before")
     print_table(

@@ -1,4 +1,4 @@
-"""The process's own log, on standard error: lines for people, or one JSON object a line for machines."""
+"""The process's own log, on standard error: lines for people, or a JSON object on each line for machines."""
 
 import logging
 import sys
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 _HUMAN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
-# What every record has; anything else in it was given by `extra`.
+# Every record has these; `extra` adds others.
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"asctime", "message", "taskName"}
 
 
 class JsonFormatter(logging.Formatter):
-    """`ts` (UTC), `level`, `logger`, `message`, `exception` where there is one, and the fields given by `extra`."""
+    """`ts` (UTC), `level`, `logger`, `message`, `exception` if there is one, and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         from json import dumps
@@ -35,7 +35,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def start_logging(*, log_format: str, level: str, levels: Iterable[tuple[str, str]] = ()) -> None:
-    """Log from here on; `levels` are (logger, level) for those that differ."""
+    """Start logging; `levels` are (logger, level) for loggers with another level."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(_HUMAN))
     root = logging.getLogger()

@@ -1,4 +1,4 @@
-"""`ottla produce`: lines, files or JSON lines into a topic, in the flags of kcat and the names of Kafka's own tool."""
+"""`ottla produce`: lines, files or JSON lines to a topic, with kcat's flags and the option names of Kafka's tool."""
 
 import os
 from typing import Final
@@ -16,7 +16,7 @@ from ottla.clients.producer.keys import PRODUCER_DEFINITION
 from ottla.clients.producer.producer import Producer
 from ottla.records.compression import NAMES
 
-# As much as the producer's memory holds: what is too large for a topic is its broker's to say.
+# As much as the producer's memory holds: the broker decides what is too large for a topic.
 _RECORD_BYTES_MAX: Final = 32 * 1024 * 1024
 _OWNED: Final = {
     "key.serializer": "keys are the bytes of the input",

@@ -1,6 +1,6 @@
-"""What `ottla produce` reads: messages cut at a delimiter as they come in, and what each of them says.
+"""The input of `ottla produce`: splits it at a delimiter as it comes in, and parses each message.
 
-It sends nothing. A message that can't be read is an UnreadableRecord; which one it was is the caller's to tell.
+It sends nothing. A message that can't be parsed raises UnreadableRecord; the caller knows which one it was.
 """
 
 import os
@@ -18,7 +18,7 @@ MESSAGE_BYTES_MAX: Final = 512 * 1024 * 1024
 
 
 class LineRules(NamedTuple):
-    """How a line becomes a record. `is_key_required`: a line without the delimiter is an error, not a value alone."""
+    """How to parse a line. `is_key_required`: a line without the delimiter is an error, not a value without a key."""
 
     key_delimiter: bytes | None = None
     is_key_required: bool = False
@@ -31,7 +31,7 @@ class LineRules(NamedTuple):
     header_name_separator: bytes = b":"
 
 
-# The properties of Kafka's line reader that say something about lines.
+# The properties of Kafka's line reader that concern lines.
 _PROPERTIES: Final = (
     "parse.key",
     "key.separator",
@@ -44,7 +44,7 @@ _PROPERTIES: Final = (
 
 
 def rules_with_properties(rules: LineRules, properties: Mapping[str, str]) -> LineRules:
-    """The properties of Kafka's console producer; ValueError names one that it doesn't have."""
+    """From properties of Kafka's console producer; ValueError names an unknown one."""
     for name, text in properties.items():
         if name not in _PROPERTIES:
             raise ValueError(f"no property {name!r} of lines; there are {', '.join(_PROPERTIES)}")
@@ -65,7 +65,7 @@ def rules_with_properties(rules: LineRules, properties: Mapping[str, str]) -> Li
 
 
 def line_parser(rules: LineRules) -> LineParser:
-    """The function for lines under these rules; the common case is kept short."""
+    """The parser of lines for these rules; the common case is short."""
     if rules == LineRules():
         return InputRecord
     marker = rules.null_marker
@@ -112,7 +112,7 @@ def _shown(data: bytes) -> str:
 
 
 class MessageSource:
-    """Messages of one open file, pipe or terminal, as they come in. It does not own the descriptor."""
+    """Messages of one open file, pipe or terminal, as they come in. Does not own the descriptor."""
 
     def __init__(self, file_number: int, delimiter: bytes) -> None:
         self.bytes_read = 0
@@ -124,7 +124,7 @@ class MessageSource:
         self._poll.register(file_number, select.POLLIN)
 
     def read(self, timeout_ms: int) -> list[bytes]:
-        """The messages that are whole by now, after waiting for input at most so long; none is no end."""
+        """The messages that are complete now, after a wait for input; may be empty before the end."""
         if self.is_at_end or not self._poll.poll(timeout_ms):
             return []
         chunk = os.read(self._file_number, _READ_BYTES)
@@ -134,7 +134,7 @@ class MessageSource:
             last, self._rest = bytes(self._rest), bytearray()
             return [last] if last else []
         rest = self._rest
-        # A long message that comes in pieces is not searched again from its start at each of them.
+        # A long message that comes in pieces is not searched again from its start for each piece.
         is_cut = len(self._delimiter) == 1 and self._delimiter not in chunk
         rest += chunk
         if is_cut:

@@ -1,4 +1,4 @@
-"""The loop behind `ottla produce`: reads messages, sends them, and keeps account of what was stored."""
+"""The loop behind `ottla produce`: reads messages, sends them, and counts what was stored."""
 
 import os
 import stat
@@ -21,12 +21,12 @@ from ottla.clients.producer.producer import Producer
 _FAILURES_SHOWN: Final = 10
 _SETTLE_EVERY_RECORDS: Final = 4_096
 _IDLE_WAIT_MS: Final = 1_000
-_BUSY_WAIT_MS: Final = 50  # how late a failure may be told while nothing is read
+_BUSY_WAIT_MS: Final = 50  # how late a failure may be reported while no input comes
 _FLUSH_AFTER_INTERRUPT_MS: Final = 5_000
 
 
 class Job(NamedTuple):
-    """What a command line asks for."""
+    """What the command line asks for."""
 
     topic: str | None
     partition: int | None
@@ -36,7 +36,7 @@ class Job(NamedTuple):
 
 
 class Production:
-    """One run over one producer, which it doesn't close. `count_partitions` tells of a topic, or raises."""
+    """One run over one producer, which it doesn't close. `count_partitions` raises for an unknown topic."""
 
     def __init__(self, producer: Producer, job: Job, count_partitions: Callable[[str], int]) -> None:
         self.sent = 0
@@ -50,14 +50,14 @@ class Production:
         self._failures_shown = 0
 
     def check_partition(self, topic: str) -> None:
-        """Before anything is read: whether the topic is there, with the partition that was asked for."""
+        """Before reading anything: checks that the topic exists and has the wanted partition."""
         try:
-            self._check_place(topic, self._job.partition)
+            self._check_partition(topic, self._job.partition)
         except UnreadableRecord as error:
             raise click.ClickException(str(error)) from error
 
     def run(self, files: Sequence[str], *, whole_files: bool, with_progress: bool, verbose: bool) -> int:
-        """The exit code; an interrupt ends the reading, and what was read is still sent."""
+        """Returns the exit code; an interrupt ends the reading, and what was read is still sent."""
         started = time.monotonic()
         try:
             is_readable = self._read_whole(files) if whole_files else self._read_lines(files, with_progress)
@@ -146,7 +146,7 @@ class Production:
         elif partition is not None and partition < 0:
             partition = None
         if partition is not None or topic != job.topic:
-            self._check_place(topic, partition)
+            self._check_partition(topic, partition)
         self.sent += 1
         try:
             if partition is None and timestamp_ms is None and not headers:
@@ -159,7 +159,7 @@ class Production:
         else:
             self._under_way.append((handle, where))
 
-    def _check_place(self, topic: str, partition: int | None) -> None:
+    def _check_partition(self, topic: str, partition: int | None) -> None:
         count = self._counts.get(topic)
         if count is None:
             count = self._counts[topic] = self._count_partitions(topic)
@@ -167,7 +167,7 @@ class Production:
             raise UnreadableRecord(f"topic {topic} has {count} partitions, from 0 on; there is no {partition}")
 
     def _settle(self) -> None:
-        """Count what is done, from the oldest on; those that a broker blames are told before the others."""
+        """Count finished messages, oldest first; reports those that the broker blames before the others."""
         under_way = self._under_way
         failures = []
         while under_way and under_way[0][0].done():
@@ -180,8 +180,9 @@ class Production:
                 failures.append((handle, where, error))
         failures.sort(key=lambda failure: not isinstance(failure[2], RecordRefused))
         for handle, where, error in failures:
-            place = handle.topic_partition
-            self._complain(f"{_where(where)}: not stored in {place}: {_reason(error).removeprefix(f'{place}: ')}")
+            topic_partition = handle.topic_partition
+            reason = _reason(error).removeprefix(f"{topic_partition}: ")
+            self._complain(f"{_where(where)}: not stored in {topic_partition}: {reason}")
 
     def _complain(self, text: str) -> None:
         self._failures_shown += 1
@@ -210,7 +211,7 @@ def _no_progress() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _progress(file_number: int, source: MessageSource) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal's stderr while a file is read; nothing for what has no known end."""
+    """A progress bar on a terminal's stderr while reading a file; nothing for input without a known end."""
     status = os.fstat(file_number)
     if not stat.S_ISREG(status.st_mode) or not sys.stderr.isatty():
         yield lambda: None

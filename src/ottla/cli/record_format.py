@@ -1,4 +1,4 @@
-"""How consumed records are printed: kcat's `-f` formats, compiled once into a function over many records."""
+"""Formats for consumed records: kcat's `-f`, compiled once into a function over many records."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from ottla.cli.escapes import unescape
 from ottla.clients.consumer.values import ConsumerRecord
 
-# What to print for these records.
+# From records to the bytes to print.
 RecordPrinter: TypeAlias = Callable[[Sequence[ConsumerRecord]], bytes]
 _Getter: TypeAlias = Callable[[ConsumerRecord], object]
 
@@ -21,7 +21,7 @@ TOKENS_HELP: Final = (
 
 
 def compile_format(text: str, *, null: bytes = b"") -> RecordPrinter:
-    """ValueError names a token that doesn't exist. `null` is printed for keys and values that are null."""
+    """ValueError names an unknown token. Prints `null` for keys and values that are null."""
     getters_of = _getters(null)
     template = bytearray()  # for bytes % values
     getters: list[_Getter] = []

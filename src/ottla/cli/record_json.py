@@ -1,8 +1,8 @@
 """Records as JSON lines, in kcat's field names, and back without loss.
 
 `{"topic", "partition", "offset", "tstype", "ts", "broker", "headers", "key", "payload"}`; headers are one flat list of
-names and values. JSON has no bytes: what is not UTF-8 is shown as well as it goes in its usual field, and stands
-exactly, in base64, in `key_base64`, `payload_base64` or `headers_base64`, which a reader prefers.
+names and values. JSON has no bytes: bytes that are not UTF-8 are approximate in the usual field, and exact, as base64,
+in `key_base64`, `payload_base64` or `headers_base64`, which readers prefer.
 """
 
 import json
@@ -21,11 +21,11 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class UnreadableRecord(ValueError):
-    """A line that is no record; the message says why."""
+    """A line that is not a record; the message says why."""
 
 
 class InputRecord(NamedTuple):
-    """A record to be sent; what is None is the command's or the producer's to choose."""
+    """A record to send; the command or the producer chooses fields that are None."""
 
     value: bytes | None
     key: bytes | None = None
@@ -36,16 +36,19 @@ class InputRecord(NamedTuple):
 
 
 def json_lines(
-    records: Sequence[ConsumerRecord], leader_of: Callable[[TopicPartition], BrokerId | None] = lambda place: None
+    records: Sequence[ConsumerRecord],
+    leader_of: Callable[[TopicPartition], BrokerId | None] = lambda topic_partition: None,
 ) -> bytes:
-    """One line for each; `leader_of` is asked for the broker of each partition."""
+    """One line for each; `leader_of` gives the broker of each partition."""
     frames: dict[tuple[str, int], tuple[str, str]] = {}  # what is the same for all records of a partition
     lines = []
     for record in records:
-        place = (record.topic, record.partition)
-        frame = frames.get(place)
+        topic_partition = (record.topic, record.partition)
+        frame = frames.get(topic_partition)
         if frame is None:
-            frame = frames[place] = _frame(TopicPartition(*place), leader_of(TopicPartition(*place)))
+            frame = frames[topic_partition] = _frame(
+                TopicPartition(*topic_partition), leader_of(TopicPartition(*topic_partition))
+            )
         start, broker = frame
         timestamp_ms, headers = record.timestamp_ms, record.headers
         kind = "logappend" if record.timestamp_type == LOG_APPEND_TIME else "create"
@@ -58,9 +61,9 @@ def json_lines(
     return "".join(lines).encode()
 
 
-def _frame(place: TopicPartition, broker_id: BrokerId | None) -> tuple[str, str]:
+def _frame(topic_partition: TopicPartition, broker_id: BrokerId | None) -> tuple[str, str]:
     return (
-        f'{{"topic":{_quoted(place.topic)},"partition":{place.partition},"offset":',
+        f'{{"topic":{_quoted(topic_partition.topic)},"partition":{topic_partition.partition},"offset":',
         "" if broker_id is None else f',"broker":{broker_id}',
     )
 
@@ -91,7 +94,7 @@ def _headers_json(headers: Headers) -> str:
 
 
 def parse_json_record(line: bytes) -> InputRecord:
-    """A record from one line; `value` is taken for `payload`, fields that say where it was read are passed over."""
+    """A record from one line; accepts `value` for `payload`, and ignores fields that say where it was read."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:

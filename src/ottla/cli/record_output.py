@@ -1,4 +1,4 @@
-"""Where consumed records are printed: stdout, which is buffered while there is more to come, and may go away."""
+"""The output of consumed records: stdout, buffered while more records come; its reader may go away."""
 
 import os
 import select
@@ -10,11 +10,11 @@ from ottla.clients.consumer.values import ConsumerRecord
 
 
 class OutputClosed(Exception):
-    """Whoever read our stdout is gone, as `head` is after its lines."""
+    """The reader of our stdout is gone, like `head` after its lines."""
 
 
 class RecordOutput:
-    """Owned by one command. `has_lost` when something that was written did not arrive."""
+    """Owned by one command. `has_lost` if something that was written did not arrive."""
 
     def __init__(self, printer: RecordPrinter, *, is_unbuffered: bool) -> None:
         self.has_lost = False
@@ -22,7 +22,7 @@ class RecordOutput:
         self._is_unbuffered = is_unbuffered
         self._is_flushed = True
         self._state = select.poll()
-        self._state.register(sys.stdout.fileno(), 0)  # errors only, which are always told
+        self._state.register(sys.stdout.fileno(), 0)  # errors only, which poll always reports
 
     def write(self, records: Sequence[ConsumerRecord]) -> None:
         try:
@@ -46,7 +46,7 @@ class RecordOutput:
             self._lose()
 
     def check(self) -> None:
-        """A pipe whose reader is gone shows it without a write: nobody waits for what is still to come."""
+        """A pipe shows without a write that its reader is gone: nobody waits for more output."""
         if self._state.poll(0):
             self._give_up()
 
@@ -55,7 +55,7 @@ class RecordOutput:
         self._give_up()
 
     def _give_up(self) -> None:
-        # The interpreter flushes stdout once more at its end, and would complain about what we know.
+        # The interpreter flushes stdout again at its end, and would print an error that we know already.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         self._is_flushed = True
         raise OutputClosed

@@ -1,4 +1,4 @@
-"""Where a group's offsets shall go: pure decisions on offsets, times and CSV lines. Nothing here talks to a cluster."""
+"""Plans where to move a group's offsets: pure functions of offsets, times and CSV lines, without a cluster."""
 
 import csv
 import re
@@ -21,9 +21,9 @@ class Ends(NamedTuple):
 
 
 class Move(NamedTuple):
-    """One line of a plan; there is no old offset where nothing was committed."""
+    """One line of a plan; the old offset is None where nothing was committed."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     old_offset: Offset | None
     new_offset: Offset
     note: str
@@ -63,9 +63,9 @@ def parse_topic(text: str) -> tuple[str, list[int] | None]:
 
 
 def read_plan(lines: Iterable[str], group_id: str) -> dict[TopicPartition, Offset]:
-    """`topic,partition,offset` lines, or `group,topic,partition,offset`, of which those of the group are taken.
+    """From `topic,partition,offset` lines, or from the group's lines among `group,topic,partition,offset`.
 
-    A first line with the names of the columns is skipped. ValueError names the line that is wrong.
+    Skips a first line with the names of the columns. ValueError names the wrong line.
     """
     plan: dict[TopicPartition, Offset] = {}
     for number, row in enumerate(csv.reader(lines), start=1):
@@ -93,34 +93,36 @@ def plan_moves(
     committed: Mapping[TopicPartition, Offset],
     ends: Mapping[TopicPartition, Ends],
 ) -> list[Move]:
-    """The moves to the wanted offsets, each brought into its log: an offset outside would be reset by the consumer."""
+    """The moves to the wanted offsets, each limited to its log: a consumer would reset an offset outside."""
     moves = []
-    for place in sorted(wanted):
-        offset, note = wanted[place], ""
-        first, end = ends[place]
+    for topic_partition in sorted(wanted):
+        offset, note = wanted[topic_partition], ""
+        first, end = ends[topic_partition]
         if offset < first:
             note, offset = f"{offset} is before the first offset", first
         elif offset > end:
             note, offset = f"{offset} is after the last offset", end
-        moves.append(Move(place, committed.get(place), offset, note))
+        moves.append(Move(topic_partition, committed.get(topic_partition), offset, note))
     return moves
 
 
 def wanted_offsets(
-    places: Iterable[TopicPartition], choose: Callable[[TopicPartition], Offset | None]
+    topic_partitions: Iterable[TopicPartition], choose: Callable[[TopicPartition], Offset | None]
 ) -> tuple[dict[TopicPartition, Offset], list[TopicPartition]]:
-    """What `choose` says for each partition, and those for which it knows nothing."""
+    """The offset that `choose` returns for each partition, and the partitions without one."""
     wanted = {}
     unknown = []
-    for place in places:
-        offset = choose(place)
+    for topic_partition in topic_partitions:
+        offset = choose(topic_partition)
         if offset is None:
-            unknown.append(place)
+            unknown.append(topic_partition)
         else:
-            wanted[place] = offset
+            wanted[topic_partition] = offset
     return wanted, unknown
 
 
 def plan_lines(moves: Iterable[Move]) -> str:
-    """As `--from-file` reads it back, and Kafka's tool too."""
-    return "".join(f"{move.place.topic},{move.place.partition},{move.new_offset}\n" for move in moves)
+    """In the format of `--from-file`, which Kafka's tool reads too."""
+    return "".join(
+        f"{move.topic_partition.topic},{move.topic_partition.partition},{move.new_offset}\n" for move in moves
+    )

@@ -1,6 +1,7 @@
 """`ottla serve`: one broker in this process, until SIGTERM or Ctrl-C."""
 
 import gc
+import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +9,6 @@ from pathlib import Path
 import click
 
 from ottla.cli.process_log import start_logging
-from ottla.cli.ready_file import ReadyFile
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.definition import ConfigError
 from ottla.core.config.operating_keys import LOG_LEVELS, parse_logger_level
@@ -67,9 +67,43 @@ def serve(
         ready.clear()
 
 
+class ReadyFile:
+    """Has host:port while clients can connect, and is not there at any other time.
+
+    `clear` first of all: a killed broker leaves its file, and whoever waits for one would believe it. `write` when
+    clients can connect, `clear` when they can't any more.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._unfinished = path + ".tmp"
+
+    def clear(self) -> None:
+        for path in (self._path, self._unfinished):
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                raise click.ClickException(f"ready file {self._path}: {error.strerror}") from error
+
+    def check(self) -> None:
+        """Checks that it can be written, before the broker starts."""
+        try:
+            os.close(os.open(self._unfinished, os.O_WRONLY | os.O_CREAT, 0o644))
+        except OSError as error:
+            raise click.ClickException(f"ready file {self._path} can't be written: {error.strerror}") from error
+
+    def write(self, address: str) -> None:
+        """Atomically: whoever waits for the file never reads half an address."""
+        with open(self._unfinished, "w", encoding="utf-8") as file:
+            file.write(address + "\n")
+        os.replace(self._unfinished, self._path)
+
+
 def run(config: BrokerConfig, ready: ReadyFile | None) -> int:
-    """Serve until a signal; the exit code."""
-    import uvloop  # late: a wrong flag is told before this is paid for
+    """Serve until a signal; returns the exit code."""
+    import uvloop  # late: a wrong flag is reported without it
 
     from ottla.broker.broker import Broker, StartFailed
 
@@ -80,19 +114,19 @@ def run(config: BrokerConfig, ready: ReadyFile | None) -> int:
         stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        gc.disable()  # nothing that a start makes is garbage; with many partitions the collector walks it for nothing
+        gc.disable()  # a start makes no garbage; with many partitions the collector would walk it for nothing
         broker = Broker(config, loop)
         try:
             await broker.start()
         except StartFailed as error:
             raise click.ClickException(str(error)) from error
         _calm_garbage_collector()
-        address = broker.address
-        print(f"ottla: broker {broker.broker_id} of cluster {broker.cluster_id} listens on {address}", flush=True)
+        core = broker.core
+        print(f"ottla: broker {core.broker_id} of cluster {core.cluster_id} listens on {core.address}", flush=True)
         if broker.metrics_address is not None:
             print(f"ottla: metrics on http://{broker.metrics_address}/metrics", flush=True)
-        if ready is not None:  # last: whoever waits for it finds everything said
-            ready.write(address)
+        if ready is not None:  # last: whoever waits for it finds all lines printed
+            ready.write(core.address)
         fatal = asyncio.ensure_future(broker.failed.wait())
         stop = asyncio.ensure_future(stopping.wait())
         await asyncio.wait((fatal, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -105,9 +139,9 @@ def run(config: BrokerConfig, ready: ReadyFile | None) -> int:
 
 
 def _calm_garbage_collector() -> None:
-    """What was made at the start stays: the collector needn't walk it again and again, each time for milliseconds.
+    """Objects of the start stay: the collector needn't walk them again and again, for milliseconds each time.
 
-    Requests leave next to no cycles behind, so the young are looked at less often than by default.
+    Requests leave almost no cycles, so the collector checks young objects less often than by default.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""`ottla store`: looks into the coordination store of a broker, also while it runs. It changes nothing."""
+"""`ottla store`: shows the coordination store of a broker, even while it runs. It changes nothing."""
 
 import json
 from typing import Any

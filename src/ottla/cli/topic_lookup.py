@@ -1,4 +1,4 @@
-"""Whether topics exist and how many partitions they have, asked once and clearly before any record moves."""
+"""Whether topics exist and how many partitions they have, checked once before any record moves."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -8,19 +8,19 @@ from ottla.clients.errors import ClientError, OperationFailed, TimedOut
 from ottla.clients.producer.producer import Producer
 from ottla.core.errors import ErrorCode
 
-# A broker that creates topics by itself has done so by then.
+# A broker that creates topics automatically has done so by then.
 _CREATION_WAIT_MS: Final = 2_000
 
 
 class NoSuchTopic(ClientError):
-    """A topic that is not there, and is not made by asking for it."""
+    """A topic that doesn't exist, and that the broker doesn't create automatically."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"topic {topic} does not exist; `ottla topics create {topic}` creates it")
 
 
 def count_partitions(admin: Admin, topics: Iterable[str]) -> dict[str, int]:
-    """Of each topic; NoSuchTopic for the first that is missing."""
+    """The number of partitions of each topic; NoSuchTopic for the first missing one."""
     names = sorted(set(topics))
     try:
         found = admin.describe_topics(names)
@@ -34,7 +34,7 @@ def count_partitions(admin: Admin, topics: Iterable[str]) -> dict[str, int]:
 
 
 def count_partitions_or_create(producer: Producer, admin: Admin, topic: str) -> int:
-    """A producer asks in the way that makes a broker create a topic (`auto.create.topics.enable`)."""
+    """A producer's metadata request makes a broker create a topic (`auto.create.topics.enable`)."""
     try:
         return len(producer.partitions_for(topic, timeout_ms=_CREATION_WAIT_MS))
     except TimedOut:

@@ -1,11 +1,11 @@
-"""`ottla topics`: what topics there are and how they stand. What changes them is in `topics_change.py`."""
+"""`ottla topics`: lists and describes topics. `topics_change.py` changes them."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import click
 
-from ottla.cli.completing import complete_topics
+from ottla.cli.completion import complete_topics
 from ottla.cli.failures import fail, split_outcomes, worded
 from ottla.cli.matching import match
 from ottla.cli.options import bootstrap_option, json_option, open_admin
@@ -62,14 +62,14 @@ def list_command(bootstrap: str, exclude_internal: bool, as_json: bool) -> None:
 
 
 class _Shown(NamedTuple):
-    """A topic to show; its configuration is None where the broker doesn't tell it."""
+    """A topic to show; its configuration is None if the broker doesn't return it."""
 
     topic: TopicDescription
     configs: tuple[ConfigEntry, ...] | None
 
     @property
     def differing(self) -> tuple[ConfigEntry, ...] | None:
-        """What is not as Kafka's defaults have it, be it set for the topic or on the broker."""
+        """The keys that differ from Kafka's defaults, whether set for the topic or on the broker."""
         if self.configs is None:
             return None
         return tuple(entry for entry in self.configs if entry.source != ConfigSource.DEFAULT_CONFIG)
@@ -127,7 +127,7 @@ def describe_command(
     with open_admin(bootstrap) as admin:
         all_topics, _ = split_outcomes(admin.describe_topics)
         chosen, problems = match(names, all_topics, kind="topic") if names else (sorted(all_topics), [])
-        # The second answer knows more than the list does: the replicas that may become leader.
+        # The second response has more than the list: the replicas that may become leader.
         described, failed = split_outcomes(lambda: admin.describe_topics(chosen))
         shown = _with_configs(admin, [described[name] for name in chosen if name in described])
     if exclude_internal:
@@ -154,7 +154,7 @@ def _only(shown: _Shown, wanted: list[_Filter]) -> _Shown:
 def _with_configs(admin: Admin, described: list[TopicDescription]) -> list[_Shown]:
     if not admin.serves(ApiKey.DESCRIBE_CONFIGS):
         return [_Shown(topic, None) for topic in described]
-    # Whoever may not see a configuration may still see the topic.
+    # A user who may not see the configuration may still see the topic.
     resources = [topic_resource(topic.name) for topic in described]
     entries, _ = split_outcomes(lambda: admin.describe_configs(resources))
     return [_Shown(topic, entries.get(topic_resource(topic.name))) for topic in described]
@@ -233,7 +233,7 @@ def _replication_factor(topic: TopicDescription) -> int:
 
 
 def _end_with(errors: Iterable[BrokerError], *, already_failed: bool = False) -> None:
-    """Tell each failure, and end with exit code 1 if there was any."""
+    """Print each failure, and exit with code 1 if there was any."""
     for error in errors:
         already_failed = True
         fail(worded(error))

@@ -1,11 +1,11 @@
-"""`ottla topics create`, `alter` and `delete`: what changes topics. Deleting only shows what it would do at first."""
+"""`ottla topics create`, `alter` and `delete`. Without --execute, `delete` only shows what it would do."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import click
 
-from ottla.cli.completing import complete_topic_keys, complete_topics
+from ottla.cli.completion import complete_topic_keys, complete_topics
 from ottla.cli.failures import fail, failures_of, split_outcomes, worded
 from ottla.cli.key_values import known_topic_keys, parse_pairs, worded_with_keys
 from ottla.cli.matching import match
@@ -20,12 +20,12 @@ from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, TopicPartition
 from ottla.protocol.apis import ApiKey
 
-# So many at a time, so that a long list shows how it goes on.
+# In groups of this size, so that a long list shows progress.
 _TOPICS_PER_STEP = 50
 
 
 def parse_assignment(text: str) -> tuple[tuple[BrokerId, ...], ...]:
-    """`1:2,2:1`: the replicas of each partition, its preferred leader first, as Kafka's tool has it."""
+    """`1:2,2:1`: the replicas of each partition, its preferred leader first, as in Kafka's tool."""
     try:
         placed = tuple(tuple(int(broker_id) for broker_id in part.split(":")) for part in text.split(","))
     except ValueError:
@@ -117,7 +117,7 @@ def _created_object(topic: CreatedTopic) -> dict[str, object]:
 
 def _created_line(topic: CreatedTopic, *, validate_only: bool) -> str:
     line = f"{'would create' if validate_only else 'created'} topic {topic.name}"
-    if topic.partitions < 0:  # brokers before Kafka 2.4 don't tell
+    if topic.partitions < 0:  # brokers before Kafka 2.4 don't return it
         return line
     plural = "" if topic.partitions == 1 else "s"
     return f"{line}: {topic.partitions} partition{plural}, replication factor {topic.replication_factor}"
@@ -152,7 +152,7 @@ def alter_topics(
     with open_admin(bootstrap) as admin:
         all_topics, _ = split_outcomes(admin.describe_topics)
         chosen, problems = match(names, all_topics, kind="topic")
-        # First whether all of it would go well, then all of it: half of a change is worse than none.
+        # First validate everything, then do it: half of a change is worse than none.
         for only_asks in (True,) if validate_only else (True, False):
             if not problems:
                 problems = _alter(admin, chosen, partitions, changes, validate_only=only_asks)
@@ -171,7 +171,7 @@ def alter_topics(
 def _alter(
     admin: Admin, names: list[str], partitions: int | None, changes: list[ConfigChange], *, validate_only: bool
 ) -> list[str]:
-    """The problems that came up, worded."""
+    """The problems, as messages."""
     problems = []
     if partitions is not None:
         counts = dict.fromkeys(names, partitions)
@@ -186,7 +186,7 @@ def _alter(
 
 
 class _Contents(NamedTuple):
-    """What a topic holds; None where it is not known. The bytes are those of all replicas."""
+    """What a topic holds; None where unknown. The bytes are those of all replicas."""
 
     partitions: int
     records: int | None
@@ -249,31 +249,33 @@ def _print_contents(shown: dict[str, _Contents], *, title: str) -> None:
 
 
 def _contents(admin: Admin, described: Iterable[TopicDescription]) -> dict[str, _Contents]:
-    """As far as the brokers tell; not knowing is no reason to refuse."""
+    """As far as the brokers report it; unknown figures are no reason to refuse."""
     by_name = {topic.name: topic for topic in described}
-    places = [TopicPartition(topic.name, part.partition) for topic in by_name.values() for part in topic.partitions]
+    topic_partitions = [
+        TopicPartition(topic.name, part.partition) for topic in by_name.values() for part in topic.partitions
+    ]
     records: dict[str, int | None] = dict.fromkeys(by_name, 0)
-    first, _ = split_outcomes(lambda: admin.list_offsets(places, EARLIEST, waits_for_leaders=False))
-    last, _ = split_outcomes(lambda: admin.list_offsets(places, LATEST, waits_for_leaders=False))
-    for place in places:
-        so_far = records[place.topic]
-        if place not in first or place not in last:
-            records[place.topic] = None
+    first, _ = split_outcomes(lambda: admin.list_offsets(topic_partitions, EARLIEST, waits_for_leaders=False))
+    last, _ = split_outcomes(lambda: admin.list_offsets(topic_partitions, LATEST, waits_for_leaders=False))
+    for topic_partition in topic_partitions:
+        so_far = records[topic_partition.topic]
+        if topic_partition not in first or topic_partition not in last:
+            records[topic_partition.topic] = None
         elif so_far is not None:
-            records[place.topic] = so_far + last[place].offset - first[place].offset
-    sizes = _sizes(admin, places)
+            records[topic_partition.topic] = so_far + last[topic_partition].offset - first[topic_partition].offset
+    sizes = _sizes(admin, topic_partitions)
     return {
         name: _Contents(len(topic.partitions), records[name], None if sizes is None else sizes.get(name, 0))
         for name, topic in by_name.items()
     }
 
 
-def _sizes(admin: Admin, places: list[TopicPartition]) -> dict[str, int] | None:
+def _sizes(admin: Admin, topic_partitions: list[TopicPartition]) -> dict[str, int] | None:
     if not admin.serves(ApiKey.DESCRIBE_LOG_DIRS):
         return None
     sizes: dict[str, int] = {}
     try:
-        for directory in admin.describe_log_dirs(places):
+        for directory in admin.describe_log_dirs(topic_partitions):
             for replica in directory.replicas:
                 sizes[replica.topic_partition.topic] = sizes.get(replica.topic_partition.topic, 0) + replica.size_bytes
     except (BrokerError, UnsupportedByBroker):

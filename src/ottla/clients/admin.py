@@ -1,6 +1,6 @@
-"""`Admin`: what an administrator does with a cluster, blocking. Each operation is a function of an `admin_*` module.
+"""`Admin`: the blocking admin client. Each operation is a function of an `admin_*` module.
 
-An operation on several things has an outcome for each. If any failed, `OperationFailed` is raised and has them all.
+An operation on several things has an outcome for each. If any failed, it raises `OperationFailed`, which has them all.
 """
 
 import threading
@@ -30,13 +30,13 @@ ADMIN_DEFINITION: Final = ClientDefinition(
             "default.api.timeout.ms",
             ConfigType.INT,
             60_000,
-            "An operation is tried again until then while the cluster says that it may succeed later.",
+            "How long an operation is retried while the cluster answers with retriable errors.",
             at_least=0,
         ),
     ),
     not_served={
         "retries": "default.api.timeout.ms is the limit",
-        "metadata.max.age.ms": "every operation asks for fresh metadata",
+        "metadata.max.age.ms": "every operation fetches new metadata",
         "bootstrap.controllers": "brokers are asked",
     },
 )
@@ -46,21 +46,21 @@ R = TypeVar("R")
 
 
 class Admin:
-    """May be used from several threads: one operation at a time, the others wait. Connects with its first operation."""
+    """Several threads may share it: one operation at a time, the others wait. The first operation connects."""
 
-    # For `list_offsets`, in place of a time.
+    # For `list_offsets`, instead of a time.
     EARLIEST: Final = topics.EARLIEST
     LATEST: Final = topics.LATEST
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
-        """Kafka's keys, in a dict or as keywords with underscores; ConfigError names everything that is wrong."""
+        """Kafka's keys, in a dict or as keywords with underscores; ConfigError lists every problem."""
         self._start(ClientConfig.parse(ADMIN_DEFINITION, config, **keywords))
 
     @classmethod
     def from_properties(
         cls, path: str | PathLike[str], config: Mapping[str, Any] | None = None, /, **keywords: Any
     ) -> "Admin":
-        """From a properties file, with `config` on top; keys of it that are unknown are warned of."""
+        """From a properties file, with `config` on top; unknown keys in the file give a warning."""
         admin = cls.__new__(cls)
         admin._start(ClientConfig.from_properties(ADMIN_DEFINITION, path, config, **keywords))
         return admin
@@ -88,7 +88,7 @@ class Admin:
         return self._is_closed
 
     def close(self) -> None:
-        """Waits for the operation that runs. Doing it twice does nothing."""
+        """Waits for the current operation. A second call does nothing."""
         with self._lock:
             self._is_closed = True
             self._cluster.close()
@@ -96,7 +96,7 @@ class Admin:
     # The cluster.
 
     def connect(self) -> None:
-        """Reach any broker, or say at once why not: no retries."""
+        """Connect to any broker, or raise at once: no retries."""
         self._run(lambda cluster: cluster.refresh([]))
 
     def serves(self, api_key: int) -> bool:
@@ -104,7 +104,7 @@ class Admin:
         return self._run(lambda cluster: cluster.retry(lambda: cluster.any_broker().serves(api_key)))
 
     def brokers(self) -> dict[BrokerId, Address]:
-        """The brokers that are there now, and where clients reach them."""
+        """The live brokers and their addresses."""
 
         def ask(cluster: Cluster) -> dict[BrokerId, Address]:
             cluster.retry(lambda: cluster.refresh([]))
@@ -118,7 +118,7 @@ class Admin:
     def describe_log_dirs(
         self, topic_partitions: Iterable[TopicPartition] | None = None, *, broker_ids: Iterable[BrokerId] | None = None
     ) -> list[LogDirectory]:
-        """The directories of these brokers, or of all, with these partitions or all in them."""
+        """The log directories of these brokers, or of all, with these partitions, or with all."""
         return self._run(
             lambda cluster: admin_cluster.describe_log_dirs(cluster, topic_partitions, broker_ids=broker_ids)
         )
@@ -126,7 +126,7 @@ class Admin:
     # Topics.
 
     def list_topics(self) -> list[str]:
-        """The names of all topics, sorted, the cluster's own ones among them."""
+        """The names of all topics, sorted, internal topics included."""
         return self._run(topics.list_topics)
 
     def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
@@ -136,7 +136,7 @@ class Admin:
     def create_topics(
         self, new: Iterable[NewTopic | str], *, validate_only: bool = False, wait_for_leaders: bool = True
     ) -> dict[str, CreatedTopic]:
-        """Create topics, by name alone with the broker's defaults; returns when they can be written to."""
+        """Create topics; a name alone takes the broker's defaults. Returns when they can be written to."""
         wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in new]
 
         def ask(cluster: Cluster) -> dict[str, CreatedTopic | BrokerError]:
@@ -155,7 +155,7 @@ class Admin:
         assignments: Mapping[str, tuple[tuple[BrokerId, ...], ...]] | None = None,
         validate_only: bool = False,
     ) -> dict[str, int]:
-        """Raise topics to so many partitions; `assignments` names the replicas of the new ones only."""
+        """Raise topics to these partition counts; `assignments` has the replicas of the new partitions only."""
         return self._run_each(
             lambda cluster: admin_topics.add_partitions(
                 cluster, counts, assignments=assignments, validate_only=validate_only
@@ -166,13 +166,13 @@ class Admin:
         self._run_each(lambda cluster: admin_topics.delete_each(cluster, names))
 
     def delete_records(self, before: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset]:
-        """Drop all records before these offsets; the new first offset of each partition."""
+        """Delete all records before these offsets; returns the new log start offset of each partition."""
         return self._run(lambda cluster: topics.delete_records(cluster, before))
 
     def list_offsets(
         self, topic_partitions: Iterable[TopicPartition], timestamp_ms: int, *, waits_for_leaders: bool = True
     ) -> dict[TopicPartition, ListedOffset]:
-        """The first offset at or after a time, or with `EARLIEST` and `LATEST` the ends of the log."""
+        """The first offset at or after a time; `EARLIEST` and `LATEST` are the ends of the log."""
         return self._run_each(
             lambda cluster: admin_offsets.list_each_offset(
                 cluster, topic_partitions, timestamp_ms, waits_for_leaders=waits_for_leaders
@@ -194,7 +194,7 @@ class Admin:
     def alter_configs(
         self, changes: Mapping[ConfigResource, Sequence[ConfigChange]], *, validate_only: bool = False
     ) -> None:
-        """Change the named keys and no others; all keys of a resource, or none."""
+        """Change only these keys; for each resource all of them, or none."""
         self._run_each(lambda cluster: admin_configs.alter_configs(cluster, changes, validate_only=validate_only))
 
     # Groups.
@@ -206,11 +206,11 @@ class Admin:
         return self._run_each(lambda cluster: admin_groups.describe_each_group(cluster, group_ids))
 
     def delete_groups(self, group_ids: Iterable[str]) -> None:
-        """Only groups without members can go."""
+        """Delete groups that have no members."""
         self._run_each(lambda cluster: admin_groups.delete_groups(cluster, group_ids))
 
     def list_group_offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """All that a group has committed; nothing for a group that doesn't exist."""
+        """All committed offsets of a group; none for a group that doesn't exist."""
         return self._run(lambda cluster: admin_offsets.fetch_offsets(cluster, group_id))
 
     def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, Offset]) -> None:
@@ -218,7 +218,7 @@ class Admin:
         self._run_each(lambda cluster: admin_offsets.commit_offsets(cluster, group_id, offsets))
 
     def delete_group_offsets(self, group_id: str, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Forget what a group has committed; refused for topics that its members are subscribed to."""
+        """Delete committed offsets of a group; refused for topics that its members are subscribed to."""
         self._run_each(lambda cluster: admin_offsets.delete_offsets(cluster, group_id, topic_partitions))
 
     # Inside.

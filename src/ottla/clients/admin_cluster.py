@@ -1,4 +1,4 @@
-"""The cluster itself: its brokers, who controls it, and the log directories with what lies in them."""
+"""The cluster itself: its brokers, its controller, and the log directories with their replicas."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class ClusterDescription(NamedTuple):
 
 
 class ReplicaSize(NamedTuple):
-    """One replica in a log directory; a future one is on its way there from another directory."""
+    """One replica in a log directory; a future one is being moved there from another directory."""
 
     topic_partition: TopicPartition
     size_bytes: int
@@ -38,7 +38,7 @@ class ReplicaSize(NamedTuple):
 
 
 class LogDirectory(NamedTuple):
-    """-1 for sizes that the broker doesn't tell."""
+    """-1 for sizes that the broker doesn't report."""
 
     broker_id: BrokerId
     path: str
@@ -66,7 +66,7 @@ def describe_log_dirs(
     *,
     broker_ids: Iterable[BrokerId] | None = None,
 ) -> list[LogDirectory]:
-    """The directories of these brokers, or of all, with these partitions or all in them."""
+    """The log directories of these brokers, or of all, with these partitions, or with all."""
     wanted = None if topic_partitions is None else list(topic_partitions)
     cluster.retry(lambda: cluster.refresh([]))
     found: list[LogDirectory] = []

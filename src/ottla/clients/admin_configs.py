@@ -1,11 +1,11 @@
-"""Configurations of topics and brokers: describe with sources and synonyms, and alter key by key."""
+"""Configs of topics and brokers: describe them with sources and synonyms, and alter single keys."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 from ottla.clients.admin_retry import ask_each, left_out, outcome_of
-from ottla.clients.cluster import AskedBroker, Cluster
+from ottla.clients.cluster import Cluster, ClusterBroker
 from ottla.clients.errors import BrokerError
 from ottla.core.types import BrokerId
 from ottla.protocol.messages.describe_configs import (
@@ -25,14 +25,14 @@ _RESOURCES_PER_REQUEST: Final = 500
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to; the numbers of the protocol."""
+    """The kind of resource that a config belongs to; the numbers are the protocol's."""
 
     TOPIC = 2
     BROKER = 4
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from; the numbers of the protocol."""
+    """Where a value comes from; the numbers are the protocol's."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -46,7 +46,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigType(IntEnum):
-    """What a value is; the numbers of the protocol."""
+    """The type of a value; the numbers are the protocol's."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -61,7 +61,7 @@ class ConfigType(IntEnum):
 
 
 class AlterKind(IntEnum):
-    """What to do with a key; APPEND and SUBTRACT are for lists. The numbers of the protocol."""
+    """What to do with a key; APPEND and SUBTRACT are for lists. The numbers are the protocol's."""
 
     SET = 0
     DELETE = 1
@@ -70,7 +70,7 @@ class AlterKind(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """A topic, a broker by its id, or with an empty name the defaults of all brokers."""
+    """A topic, a broker by its id, or with an empty name the cluster-wide defaults of brokers."""
 
     type: ResourceType
     name: str
@@ -82,7 +82,7 @@ class ConfigResource(NamedTuple):
 
 
 class ConfigSynonym(NamedTuple):
-    """One of the places that a value may come from, the strongest first."""
+    """One of the sources of a value, the strongest first."""
 
     name: str
     value: str | None
@@ -90,7 +90,7 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One key; the value of a sensitive one is never told."""
+    """One key; brokers never send the value of a sensitive one."""
 
     name: str
     value: str | None
@@ -113,7 +113,7 @@ def topic_resource(name: str) -> ConfigResource:
 
 
 def broker_resource(broker_id: BrokerId | None) -> ConfigResource:
-    """Of one broker; None for the defaults of all."""
+    """The resource of one broker; None for the defaults of all."""
     return ConfigResource(ResourceType.BROKER, "" if broker_id is None else str(broker_id))
 
 
@@ -152,7 +152,7 @@ def describe_configs(
 def alter_configs(
     cluster: Cluster, changes: Mapping[ConfigResource, Sequence[ConfigChange]], *, validate_only: bool = False
 ) -> dict[ConfigResource, BrokerError | None]:
-    """Change the named keys and no others; all keys of a resource, or none."""
+    """Change only these keys; for each resource all of them, or none."""
 
     def attempt(left: list[ConfigResource]) -> dict[ConfigResource, BrokerError | None]:
         outcomes: dict[ConfigResource, BrokerError | None] = {
@@ -180,12 +180,12 @@ def alter_configs(
     return ask_each(cluster, changes, attempt)
 
 
-def _by_broker(cluster: Cluster, resources: list[ConfigResource]) -> list[tuple[AskedBroker, list[ConfigResource]]]:
-    """A broker answers for itself only; everything else is asked of the one that also keeps it."""
+def _by_broker(cluster: Cluster, resources: list[ConfigResource]) -> list[tuple[ClusterBroker, list[ConfigResource]]]:
+    """A broker's config comes from that broker; everything else from the controller, if it is known."""
     cluster.refresh([])
     has_controller = cluster.controller_id in cluster.brokers
     common = cluster.broker(cluster.controller_id) if has_controller else cluster.any_broker()
-    requests: list[tuple[AskedBroker, list[ConfigResource]]] = []
+    requests: list[tuple[ClusterBroker, list[ConfigResource]]] = []
     shared: list[ConfigResource] = []
     for resource in resources:
         if resource.type == ResourceType.BROKER and resource.name:

@@ -1,13 +1,13 @@
-"""Consumer groups for administrators: list, describe with members and what they own, delete, find the coordinator.
+"""Consumer groups for administrators: list, describe with members and their partitions, delete, find the coordinator.
 
-Both kinds are known: classic groups, and those of the newer protocol (KIP-848), which have an API of their own.
+It supports classic groups and those of the newer protocol (KIP-848), which have their own API.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeVar
 
 from ottla.clients.admin_retry import ask_each, left_out, outcome_of
-from ottla.clients.cluster import AskedBroker, Cluster
+from ottla.clients.cluster import Cluster, ClusterBroker
 from ottla.clients.errors import BrokerError, check
 from ottla.clients.network.coordinators import GROUP, ONE_KEY_VERSION_MAX
 from ottla.core.errors import ErrorCode, ProtocolViolation
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 class ListedGroup(NamedTuple):
-    """State and type are empty on brokers that don't tell them in a list."""
+    """State and type are empty on brokers that don't list them."""
 
     group_id: str
     type: str
@@ -80,7 +80,7 @@ def list_groups(cluster: Cluster) -> list[ListedGroup]:
 
 
 def coordinators_of(cluster: Cluster, group_ids: list[str]) -> dict[str, BrokerId | BrokerError]:
-    """Who coordinates each group; asks once, the caller retries."""
+    """The coordinator of each group; asks once, the caller retries."""
     broker = cluster.any_broker()
     outcomes: dict[str, BrokerId | BrokerError] = {}
     first, last = FindCoordinatorRequest.VERSIONS
@@ -102,9 +102,9 @@ def coordinators_of(cluster: Cluster, group_ids: list[str]) -> dict[str, BrokerI
 def ask_coordinators(
     cluster: Cluster,
     group_ids: Iterable[str],
-    ask: Callable[[AskedBroker, BrokerId, list[str]], dict[str, R | BrokerError]],
+    ask: Callable[[ClusterBroker, BrokerId, list[str]], dict[str, R | BrokerError]],
 ) -> dict[str, R | BrokerError]:
-    """Ask each group's coordinator, found anew in every attempt: it may have moved."""
+    """Ask each group's coordinator; every attempt looks it up again, since it may have moved."""
 
     def attempt(left: list[str]) -> dict[str, R | BrokerError]:
         cluster.refresh([])
@@ -128,9 +128,9 @@ def describe_each_group(cluster: Cluster, group_ids: Iterable[str]) -> dict[str,
 
 
 def delete_groups(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, BrokerError | None]:
-    """Only groups without members can go."""
+    """Delete groups that have no members."""
 
-    def ask(broker: AskedBroker, broker_id: BrokerId, asked: list[str]) -> dict[str, BrokerError | None]:
+    def ask(broker: ClusterBroker, broker_id: BrokerId, asked: list[str]) -> dict[str, BrokerError | None]:
         answer = broker.request(DeleteGroupsRequest(groups_names=asked), DeleteGroupsResponse)
         return {
             result.group_id: outcome_of(result.error_code, f"deleting group {result.group_id}", None, None)
@@ -140,13 +140,15 @@ def delete_groups(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, Broke
     return ask_coordinators(cluster, group_ids, ask)
 
 
-def _describe(broker: AskedBroker, broker_id: BrokerId, asked: list[str]) -> dict[str, GroupDescription | BrokerError]:
+def _describe(
+    broker: ClusterBroker, broker_id: BrokerId, asked: list[str]
+) -> dict[str, GroupDescription | BrokerError]:
     outcomes: dict[str, GroupDescription | BrokerError] = {}
     if broker.serves(ApiKey.CONSUMER_GROUP_DESCRIBE):
         request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=asked)
         answer = broker.request(request, consumer_group_describe.ConsumerGroupDescribeResponse)
         for group in answer.groups:
-            # Classic groups are "not found" or "unsupported" here, and asked for below.
+            # Classic groups are "not found" or "unsupported" here; the request below describes them.
             if group.error_code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
                 what = f"describing group {group.group_id}"
                 described = _newer_group(group, broker_id)
@@ -187,7 +189,7 @@ def _newer_group(group: consumer_group_describe.DescribedGroup, broker_id: Broke
 
 
 def _describe_classic(
-    broker: AskedBroker, broker_id: BrokerId, asked: list[str]
+    broker: ClusterBroker, broker_id: BrokerId, asked: list[str]
 ) -> dict[str, GroupDescription | BrokerError]:
     outcomes: dict[str, GroupDescription | BrokerError] = {}
     request = describe_groups.DescribeGroupsRequest(groups=asked)
@@ -195,7 +197,7 @@ def _describe_classic(
         what = f"describing group {group.group_id}"
         error_code = group.error_code
         if error_code == ErrorCode.NONE and group.group_state == DEAD:
-            error_code = ErrorCode.GROUP_ID_NOT_FOUND  # how brokers said it before version 6
+            error_code = ErrorCode.GROUP_ID_NOT_FOUND  # how brokers report it before version 6
         if error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             outcomes[group.group_id] = BrokerError(error_code, f"group {group.group_id}", "no such group")
         else:
@@ -228,14 +230,14 @@ def _classic_group(group: describe_groups.DescribedGroup, broker_id: BrokerId) -
 
 
 def _assignment(protocol_type: str, data: bytes) -> tuple[TopicPartition, ...]:
-    """What a member owns, if it is a consumer's; other protocols put what they like in there."""
+    """The partitions of a member, if it is a consumer; other protocols store other data there."""
     if protocol_type != CONSUMER_PROTOCOL or len(data) < 2:
         return ()
     version = min(int.from_bytes(data[:2], "big"), ConsumerProtocolAssignment.VERSIONS[1])
     try:
         assigned = decode(ConsumerProtocolAssignment, version, memoryview(data)[2:])
     except (ProtocolViolation, ValueError):
-        return ()  # written by a client that is not ours to judge; the rest of the group is still worth showing
+        return ()  # invalid data from another client; the rest of the group is still useful
     return tuple(
         sorted(
             TopicPartition(topic.topic, partition)

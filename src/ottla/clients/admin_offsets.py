@@ -1,4 +1,4 @@
-"""Offsets: those that partitions have (first, last, by time), and those that groups have committed."""
+"""Offsets of partitions (first, last, by time) and committed offsets of groups."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from ottla.clients.admin_groups import ask_coordinators
 from ottla.clients.admin_retry import (
     OPERATION_TIMEOUT_MS,
-    PASSING,
+    RETRIABLE_FOR_ADMINS,
     ask_each,
     by_leader,
     by_topic,
@@ -14,7 +14,7 @@ from ottla.clients.admin_retry import (
     only,
     outcome_of,
 )
-from ottla.clients.cluster import AskedBroker, Cluster
+from ottla.clients.cluster import Cluster, ClusterBroker
 from ottla.clients.error_rules import STALE_COORDINATOR
 from ottla.clients.errors import BrokerError
 from ottla.core.errors import ErrorCode
@@ -46,13 +46,13 @@ from ottla.protocol.messages.offset_fetch import (
 )
 
 NO_OFFSET: Final[Offset] = -1
-# From version 10 on these two name topics by id; an offset may well be of a topic that no longer exists.
+# From version 10 on these two have topic ids; but an offset may be of a topic that no longer exists.
 _FETCH_VERSIONS: Final = (2, 9)
 _COMMIT_VERSIONS: Final = (2, 9)
 
 
 class ListedOffset(NamedTuple):
-    """NO_OFFSET when no record is at or after the time that was asked for."""
+    """NO_OFFSET if no record is at or after the time."""
 
     offset: Offset
     timestamp_ms: TimestampMs
@@ -68,9 +68,9 @@ class CommittedOffset(NamedTuple):
 def list_each_offset(
     cluster: Cluster, topic_partitions: Iterable[TopicPartition], timestamp_ms: int, *, waits_for_leaders: bool = True
 ) -> dict[TopicPartition, ListedOffset | BrokerError]:
-    """The first offset at or after a time, or with EARLIEST and LATEST of `topics.py` the ends of the log.
+    """The first offset at or after a time; EARLIEST and LATEST of `topics.py` are the ends of the log.
 
-    Who only looks doesn't wait until a partition has a leader again.
+    It does not wait until a partition without a leader has one again.
     """
 
     def attempt(left: list[TopicPartition]) -> dict[TopicPartition, ListedOffset | BrokerError]:
@@ -100,15 +100,15 @@ def list_each_offset(
                     )
         return outcomes
 
-    passing = PASSING if waits_for_leaders else PASSING - {ErrorCode.LEADER_NOT_AVAILABLE}
-    return ask_each(cluster, topic_partitions, attempt, passing=passing)
+    retriable = RETRIABLE_FOR_ADMINS if waits_for_leaders else RETRIABLE_FOR_ADMINS - {ErrorCode.LEADER_NOT_AVAILABLE}
+    return ask_each(cluster, topic_partitions, attempt, retriable=retriable)
 
 
 def fetch_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-    """All that a group has committed; nothing for a group that doesn't exist."""
+    """All committed offsets of a group; none for a group that doesn't exist."""
 
     def ask(
-        broker: AskedBroker, broker_id: BrokerId, asked: list[str]
+        broker: ClusterBroker, broker_id: BrokerId, asked: list[str]
     ) -> dict[str, dict[TopicPartition, CommittedOffset] | BrokerError]:
         request = OffsetFetchRequest(
             group_id=group_id, topics=None, groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)]
@@ -146,7 +146,7 @@ def commit_offsets(
     """Set the offsets of a group that has no members; an active group answers UNKNOWN_MEMBER_ID."""
 
     def ask(
-        broker: AskedBroker, broker_id: BrokerId, asked: list[str]
+        broker: ClusterBroker, broker_id: BrokerId, asked: list[str]
     ) -> dict[str, dict[TopicPartition, BrokerError | None] | BrokerError]:
         topics = [
             OffsetCommitRequestTopic(
@@ -177,11 +177,11 @@ def commit_offsets(
 def delete_offsets(
     cluster: Cluster, group_id: str, topic_partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, BrokerError | None]:
-    """Forget what a group has committed; refused for topics that its members are subscribed to."""
+    """Delete committed offsets of a group; refused for topics that its members are subscribed to."""
     wanted = list(topic_partitions)
 
     def ask(
-        broker: AskedBroker, broker_id: BrokerId, asked: list[str]
+        broker: ClusterBroker, broker_id: BrokerId, asked: list[str]
     ) -> dict[str, dict[TopicPartition, BrokerError | None] | BrokerError]:
         topics = [
             OffsetDeleteRequestTopic(
@@ -209,7 +209,7 @@ def delete_offsets(
 def _whole_if_moved(
     outcomes: dict[TopicPartition, BrokerError | None],
 ) -> dict[TopicPartition, BrokerError | None] | BrokerError:
-    """A coordinator that moved or still loads refuses every partition alike: then the whole request is repeated."""
+    """A coordinator that moved or is loading refuses every partition: then the whole request is retried."""
     errors = list(outcomes.values())
     first = errors[0] if errors else None
     moved = STALE_COORDINATOR | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}

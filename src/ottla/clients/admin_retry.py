@@ -1,7 +1,6 @@
-"""Administrative requests about several things at once: each has its own outcome, and only what failed for the moment
-is asked for again.
+"""Admin requests about several things at once: each has its own outcome, and only retriable failures are retried.
 
-Which answers are final for an administrator alone is decided here; the rest is `error_rules.py`'s.
+This file decides which errors are final for administrators only; `error_rules.py` has the rest.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -15,7 +14,7 @@ from ottla.core.types import BrokerId, TopicPartition
 
 OPERATION_TIMEOUT_MS: Final = 30_000
 
-# What a client that reads and writes would wait for is the answer that an administrator asked for.
+# Producers and consumers would wait; for an administrator this is the answer.
 _FINAL: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -24,12 +23,12 @@ _FINAL: Final = frozenset(
         ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
         ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
         ErrorCode.ELECTION_NOT_NEEDED,
-        # Perhaps it was done: to ask again might fail for that alone.
+        # Perhaps it was done: then a retry would fail because of that.
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.NETWORK_EXCEPTION,
     }
 )
-PASSING: Final = RETRIABLE - _FINAL
+RETRIABLE_FOR_ADMINS: Final = RETRIABLE - _FINAL
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -40,22 +39,22 @@ def ask_each(
     keys: Iterable[K],
     attempt: Callable[[list[K]], Mapping[K, R | BrokerError]],
     *,
-    passing: Container[int] = PASSING,
+    retriable: Container[int] = RETRIABLE_FOR_ADMINS,
 ) -> dict[K, R | BrokerError]:
-    """The outcome for each key. `attempt` gets the keys that are still open and answers for all of them."""
+    """The outcome of each key. `attempt` gets the keys without an outcome and returns one for each."""
     wanted = list(dict.fromkeys(keys))
     outcomes: dict[K, R | BrokerError] = {}
 
-    def is_passing(outcome: object) -> bool:
-        return isinstance(outcome, BrokerError) and outcome.error_code in passing
+    def is_retriable(outcome: object) -> bool:
+        return isinstance(outcome, BrokerError) and outcome.error_code in retriable
 
     def once() -> None:
-        left = [key for key in wanted if key not in outcomes or is_passing(outcomes[key])]
+        left = [key for key in wanted if key not in outcomes or is_retriable(outcomes[key])]
         if left:
             outcomes.update(attempt(left))
         for key in left:
             outcome = outcomes[key]
-            if isinstance(outcome, BrokerError) and is_passing(outcome):
+            if isinstance(outcome, BrokerError) and is_retriable(outcome):
                 raise outcome
 
     try:
@@ -63,12 +62,12 @@ def ask_each(
     except BrokerError as error:
         if not any(outcome is error for outcome in outcomes.values()):
             raise
-        # The time is over; what did not pass by then is the outcome.
+        # The time is over: the last error is the outcome.
     return outcomes
 
 
 def only(outcomes: Mapping[K, R | BrokerError]) -> R:
-    """The result of a request about one thing, or its error raised."""
+    """The result of a request about one thing; raises its error."""
     (outcome,) = outcomes.values()
     if isinstance(outcome, BrokerError):
         raise outcome
@@ -80,12 +79,12 @@ def outcome_of(error_code: int, what: str, message: str | None, result: R) -> R 
 
 
 def left_out(what: str) -> BrokerError:
-    """For a key that the broker did not answer for."""
+    """The error for a key that is missing in the broker's answer."""
     return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, what, "left out of the broker's answer")
 
 
 def by_topic(topic_partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """The partitions of each topic, as most requests want them."""
+    """Partitions grouped by topic, as most requests have them."""
     grouped: dict[str, list[int]] = {}
     for topic_partition in topic_partitions:
         grouped.setdefault(topic_partition.topic, []).append(topic_partition.partition)
@@ -95,7 +94,7 @@ def by_topic(topic_partitions: Iterable[TopicPartition]) -> dict[str, list[int]]
 def by_leader(
     cluster: Cluster, topic_partitions: Iterable[TopicPartition]
 ) -> tuple[dict[BrokerId, list[TopicPartition]], dict[TopicPartition, BrokerError]]:
-    """Partitions grouped by their leader in fresh metadata, and what is wrong with those that have none."""
+    """Partitions grouped by their leader in new metadata, and the errors of those that have none."""
     wanted = list(topic_partitions)
     cluster.refresh(sorted({topic_partition.topic for topic_partition in wanted}))
     grouped: dict[BrokerId, list[TopicPartition]] = {}

@@ -1,6 +1,6 @@
 """Topics for administrators: create, describe, add partitions, delete; each topic with its own outcome.
 
-`topics.py` has the few operations that programs need, which raise at the first error.
+`topics.py` has the few operations that programs need; those raise at the first error.
 """
 
 from base64 import urlsafe_b64encode
@@ -37,12 +37,12 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 
-# Several hundred topics fit into one request; a thousand at once would keep a broker busy for too long at a stretch.
+# A request may have several hundred topics; a thousand would keep a broker busy for too long.
 _TOPICS_PER_REQUEST: Final = 500
 
 
 class PartitionDescription(NamedTuple):
-    """One partition; None where the broker doesn't say."""
+    """One partition; None for what the broker doesn't report."""
 
     partition: int
     leader_id: BrokerId
@@ -55,7 +55,7 @@ class PartitionDescription(NamedTuple):
 
 
 class TopicDescription(NamedTuple):
-    """A topic as the cluster has it; its id is None on brokers older than topic ids."""
+    """A topic of the cluster; its id is None on brokers that are older than topic ids."""
 
     name: str
     topic_id: str | None
@@ -64,7 +64,7 @@ class TopicDescription(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """What became, or with validate-only would become, of a topic; -1 where the broker doesn't say."""
+    """A topic that was created, or with validate-only would be; -1 for what the broker doesn't report."""
 
     name: str
     topic_id: str | None
@@ -78,7 +78,7 @@ def create_each(
     wanted = {topic.name: topic for topic in topics}
 
     def attempt(names: list[str]) -> dict[str, CreatedTopic | BrokerError]:
-        cluster.refresh([])  # who the controller is may have changed
+        cluster.refresh([])  # the controller may have changed
         request = CreateTopicsRequest(
             topics=[creatable(wanted[name]) for name in names],
             timeout_ms=OPERATION_TIMEOUT_MS,
@@ -97,7 +97,7 @@ def create_each(
 
 
 def describe_topics(cluster: Cluster, names: Iterable[str] | None = None) -> dict[str, TopicDescription | BrokerError]:
-    """These topics, or all; by DescribeTopicPartitions where the broker has it, which also knows eligible leaders."""
+    """These topics, or all; by DescribeTopicPartitions if the broker has it, which also returns eligible leaders."""
 
     def attempt(wanted: list[str]) -> dict[str, TopicDescription | BrokerError]:
         if cluster.any_broker().serves(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
@@ -116,7 +116,7 @@ def add_partitions(
     assignments: Mapping[str, tuple[tuple[BrokerId, ...], ...]] | None = None,
     validate_only: bool = False,
 ) -> dict[str, int | BrokerError]:
-    """Raise topics to so many partitions; `assignments` names the replicas of the new ones only."""
+    """Raise topics to these partition counts; `assignments` has the replicas of the new partitions only."""
     placed = assignments or {}
 
     def attempt(names: list[str]) -> dict[str, int | BrokerError]:
@@ -163,7 +163,7 @@ def topic_id_text(topic_id: bytes) -> str | None:
 
 def _by_partition_pages(cluster: Cluster, names: list[str]) -> dict[str, TopicDescription | BrokerError]:
     outcomes: dict[str, TopicDescription | BrokerError] = {name: _unknown(name) for name in names}
-    ordered = sorted(names)  # the broker goes through them in this order, and its cursor stands in it
+    ordered = sorted(names)  # the broker returns them in this order, and its cursor refers to it
     for start in range(0, len(ordered), _TOPICS_PER_REQUEST):
         asked = ordered[start : start + _TOPICS_PER_REQUEST]
         cursor: Cursor | None = None
@@ -203,7 +203,7 @@ def _take_page(
         for partition in topic.partitions
     )
     earlier = outcomes[name]
-    if isinstance(earlier, TopicDescription):  # the topic goes on over a page
+    if isinstance(earlier, TopicDescription):  # the topic continues from the page before
         merged = {partition.partition: partition for partition in (*earlier.partitions, *partitions)}
         outcomes[name] = earlier._replace(partitions=tuple(merged[number] for number in sorted(merged)))
     else:

@@ -1,6 +1,6 @@
-"""`ottla.aio.Admin`: the operations of the blocking `Admin`, awaited.
+"""`ottla.aio.Admin`: the operations of the blocking `Admin`, to be awaited.
 
-They run on one thread of their own, one after the other: an administrator's requests are few, the loop stays free.
+They run on one thread, one after the other, so that the event loop stays free: admin requests are few.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 class Admin:
-    """See `ottla.Admin`. An operation whose await is cancelled goes on until its own limits end it."""
+    """See `ottla.Admin`. If its await is cancelled, an operation still runs to its end."""
 
     EARLIEST: Final = admin.Admin.EARLIEST
     LATEST: Final = admin.Admin.LATEST
@@ -54,7 +54,7 @@ class Admin:
         await self.close()
 
     async def close(self) -> None:
-        """Waits for the operation that runs. Doing it twice does nothing."""
+        """Waits for the current operation. A second call does nothing."""
         await asyncio.to_thread(self._admin.close)
         self._executor.shutdown(wait=False)
 

@@ -1,7 +1,8 @@
-"""How the leader of a group shares partitions out among its members: pure functions, as Kafka's own assignors do it.
+"""The range and round-robin assignors: pure functions with the results of Kafka's own assignors.
 
-Range: per topic, neighbouring partitions; the first members have one more when it doesn't come out even. Round-robin:
-all partitions of all topics dealt out in turn. Both look at members in one order, so every leader decides the same.
+Range: per topic, each member gets adjacent partitions; if the numbers are uneven, the first members get one more.
+Round-robin: the members get all partitions of all topics in turn. Both sort the members, so every leader decides the
+same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,29 +12,29 @@ from ottla.core.types import TopicPartition
 
 
 class GroupMemberView(NamedTuple):
-    """A member as its group's leader sees it."""
+    """A member, for its group's leader."""
 
     member_id: str
     topics: frozenset[str]
-    instance_id: str | None = None  # static members (KIP-345) keep their place in the order over restarts
-    owned: tuple[TopicPartition, ...] = ()  # what it has not given up before it joined
-    generation_id: int = -1  # in which it owned that
+    instance_id: str | None = None  # static members (KIP-345) keep their order over restarts
+    owned: tuple[TopicPartition, ...] = ()  # the partitions that it kept when it joined
+    generation_id: int = -1  # the generation in which it owned them
     user_data: bytes = b""
 
     @property
     def order(self) -> tuple[bool, str]:
-        """Static members first, by their own names; then the others by what the coordinator named them."""
+        """Static members first, by instance id; then the others by member id."""
         return (self.instance_id is None, self.instance_id if self.instance_id is not None else self.member_id)
 
 
 # Member id -> its partitions; every member has an entry.
 Assignment: TypeAlias = dict[str, list[TopicPartition]]
-# (members, topic -> number of partitions; topics that don't exist are not in it).
+# (members, topic -> number of partitions, without topics that don't exist).
 Assignor: TypeAlias = Callable[[Sequence[GroupMemberView], Mapping[str, int]], Assignment]
 
 
 def assign_range(members: Sequence[GroupMemberView], partition_counts: Mapping[str, int]) -> Assignment:
-    """Topic by topic: partitions in order, cut into as many ranges as there are subscribers."""
+    """For each topic: partitions in order, one range for each subscriber."""
     ordered = sorted(members, key=lambda member: member.order)
     assignment: Assignment = {member.member_id: [] for member in ordered}
     for topic in sorted(partition_counts):
@@ -50,7 +51,7 @@ def assign_range(members: Sequence[GroupMemberView], partition_counts: Mapping[s
 
 
 def assign_round_robin(members: Sequence[GroupMemberView], partition_counts: Mapping[str, int]) -> Assignment:
-    """Partition by partition: the next member in the circle that wants its topic."""
+    """For each partition: the next member in the circle that subscribes to its topic."""
     ordered = sorted(members, key=lambda member: member.order)
     assignment: Assignment = {member.member_id: [] for member in ordered}
     wanted = frozenset[str]().union(*(member.topics for member in ordered))
@@ -64,5 +65,5 @@ def assign_round_robin(members: Sequence[GroupMemberView], partition_counts: Map
     return assignment
 
 
-# By the names under which members agree on one; in order of preference.
+# By the names with which members agree on one; in order of preference.
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"range": assign_range, "roundrobin": assign_round_robin}

@@ -1,6 +1,6 @@
-"""An administrator's view of a cluster: brokers, who leads which partition, and questions to each of them, blocking.
+"""The admin client's view of a cluster: brokers and partition leaders, and blocking requests to each broker.
 
-The view is as old as its last `refresh`; whoever is told that a leader moved refreshes it and tries again.
+The view is as old as its last `refresh`; a caller that gets an error because a leader moved refreshes it and retries.
 """
 
 import time
@@ -33,8 +33,8 @@ T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=ApiMessage)
 
 
-class AskedBroker:
-    """One broker of a cluster; connected to when it is asked the first thing."""
+class ClusterBroker:
+    """One broker of a cluster; the first request connects."""
 
     __slots__ = ("_network", "broker_id")
 
@@ -45,26 +45,26 @@ class AskedBroker:
     def request(
         self, message: ApiMessage, response_class: type[ResponseT], *, versions: tuple[int, int] | None = None
     ) -> ResponseT:
-        """Send and wait for the answer; in the highest version that both sides speak, of those given or all."""
+        """Send and wait for the answer, in the highest version that both sides support, within `versions` if given."""
         answer = self._network.ask(self.broker_id, message, versions=versions)
         assert isinstance(answer, response_class)
         return answer
 
     def serves(self, api_key: int, *, version: int = 0) -> bool:
-        """Whether it has an API, in this version or a later one."""
+        """Whether it serves an API in this version or a later one."""
         self.connect()
         theirs = self._network.serves(self.broker_id, api_key)
         return theirs is not None and theirs[1] >= version
 
     def connect(self) -> None:
-        """Whatever a broker serves, it has told when this returns."""
+        """Connect; afterwards the versions of the broker are known."""
         if self._network.serves(self.broker_id, ApiKey.API_VERSIONS) is None:
             request = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
             self._network.ask(self.broker_id, request)
 
 
 class Cluster:
-    """Owned by one thread at a time. Connections are made when first needed and kept; `close` closes them all."""
+    """For one thread at a time. Connections open when first needed and stay open; `close` closes them all."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Cluster:
         self.controller_id: BrokerId = NO_LEADER
         self.brokers: dict[BrokerId, Address] = {}
         self.topics: dict[str, TopicInfo] = {}
-        parse_bootstrap(bootstrap)  # a wrong one is told here
+        parse_bootstrap(bootstrap)  # raises here if it is invalid
         self._bootstrap = bootstrap
         self._backoff = backoff or Backoff(first_ms=RETRY_BACKOFF_MS, max_ms=RETRY_BACKOFF_MAX_MS)
         self._opened: BlockingNetwork | None = None
@@ -94,7 +94,7 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """What is asked afterwards connects anew."""
+        """Close all connections; later requests connect again."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None
@@ -109,25 +109,25 @@ class Cluster:
     def _new_network(self) -> BlockingNetwork:
         return BlockingNetwork(self._bootstrap, client_id=self.client_id, settings=self.settings)
 
-    def any_broker(self) -> AskedBroker:
-        """Whichever can be reached; it is connected to."""
+    def any_broker(self) -> ClusterBroker:
+        """Any broker that can be reached, connected."""
         if not self.brokers:
             self.refresh([])
         for _ in range(2):
             for broker_id in self.brokers:
-                broker = AskedBroker(broker_id, self._network)
+                broker = ClusterBroker(broker_id, self._network)
                 try:
                     broker.connect()
                 except ConnectionFailed:
                     continue
                 return broker
-            self.refresh([])  # by the bootstrap servers, if need be: all that were known may be gone
+            self.refresh([])  # from the bootstrap servers if necessary: all known brokers may be gone
         raise ConnectionFailed(f"none of the brokers {', '.join(map(str, self.brokers.values()))} was reached")
 
-    def broker(self, broker_id: BrokerId) -> AskedBroker:
+    def broker(self, broker_id: BrokerId) -> ClusterBroker:
         if broker_id not in self.brokers:
             raise BrokerError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not in the metadata")
-        return AskedBroker(broker_id, self._network)
+        return ClusterBroker(broker_id, self._network)
 
     def ask_any(self, message: ApiMessage, response_class: type[ResponseT]) -> ResponseT:
         answer = self._network.ask(ANY_BROKER, message)
@@ -142,10 +142,10 @@ class Cluster:
         return self.broker(self.controller_id).request(message, response_class)
 
     def refresh(self, topics: Sequence[str] | None = None) -> None:
-        """Ask for the metadata of these topics, None for all; topics that don't exist are left out of the view."""
+        """Fetch the metadata of these topics, or with None of all; topics that don't exist are left out of the view."""
         asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-        # Version 0 has no way to ask for none: an empty list would mean all.
+        # Version 0 can't ask for no topics: an empty list means all.
         answer: MetadataResponse = self._network.ask(ANY_BROKER, request, versions=(1, MetadataRequest.VERSIONS[1]))
         check(answer.error_code, "metadata")
         self.cluster_id = answer.cluster_id
@@ -165,7 +165,7 @@ class Cluster:
             self.topics[name] = topic_info(topic, self.topics.get(name))
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has; asks once when the topic isn't known yet."""
+        """How many partitions a topic has; fetches metadata once if the topic isn't known yet."""
         if not self.partitions_of(topic):
             self.refresh([topic])
         partitions = self.partitions_of(topic)
@@ -174,17 +174,17 @@ class Cluster:
         return len(partitions)
 
     def partitions_of(self, topic: str) -> Mapping[int, PartitionInfo]:
-        """Those of the current view, by their numbers; none of a topic that isn't known."""
+        """The partitions in the current view, by number; none for an unknown topic."""
         info = self.topics.get(topic)
         return {} if info is None else info.partitions
 
     def leader_of(self, topic_partition: TopicPartition) -> BrokerId:
-        """The leader in the current view, NO_LEADER when there is none or the partition isn't known."""
+        """The leader in the current view; NO_LEADER if there is none or the partition isn't known."""
         partition = self.partitions_of(topic_partition.topic).get(topic_partition.partition)
         return NO_LEADER if partition is None else partition.leader_id
 
     def retry(self, attempt: Callable[[], T]) -> T:
-        """Run `attempt` until it succeeds, fails for good, or `retry_timeout_ms` is over; waits grow in between."""
+        """Run `attempt` until it succeeds, fails with a final error, or `retry_timeout_ms` is over."""
         deadline = time.monotonic() + self.retry_timeout_ms / 1000
         failures = 0
         while True:

@@ -1,4 +1,4 @@
-"""What an answer to Metadata says: brokers and their addresses, topics, their partitions and who leads them."""
+"""The content of an answer to Metadata: brokers with addresses, topics with partitions and leaders."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -29,7 +29,7 @@ def addresses_in(answer: MetadataResponse) -> dict[BrokerId, Address]:
 
 
 def topic_info(topic: MetadataResponseTopic, known: TopicInfo | None) -> TopicInfo:
-    """What the answer says of a topic; a partition whose leader epoch went back keeps what was known (KIP-320)."""
+    """A topic in the answer; a partition with an older leader epoch keeps what was known (KIP-320)."""
     is_same = known is not None and known.topic_id == topic.topic_id
     partitions: Mapping[int, PartitionInfo] = known.partitions if known is not None and is_same else {}
     taken: dict[int, PartitionInfo] = {}

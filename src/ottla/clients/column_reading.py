@@ -1,6 +1,6 @@
-"""A topic, or a part of it, as an Arrow table: from given offsets or times up to where it ends now.
+"""Reads a topic, or a part of it, as an Arrow table: from offsets or times up to the current end.
 
-No groups and no commits. `ottla.columns.read` and `ottla.columns.read_batches` are these.
+No groups and no commits. `ottla.columns.read` and `ottla.columns.read_batches` are these functions.
 """
 
 import datetime
@@ -20,8 +20,8 @@ from ottla.columns.schema import RECORD_SCHEMA, RECORD_SCHEMA_WITH_HEADERS
 from ottla.core.types import Offset, TopicPartition
 from ottla.records.errors import CorruptBatch
 
-# "earliest", "latest", a time, one offset for every partition, or an offset for each by its number.
-Place: TypeAlias = "str | datetime.datetime | int | Mapping[int, int]"
+# "earliest", "latest", a time, one offset for all partitions, or an offset for each partition.
+OffsetSpec: TypeAlias = "str | datetime.datetime | int | Mapping[int, int]"
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 BATCH_BYTES: Final = 32 * 1024 * 1024
@@ -36,17 +36,17 @@ def read(
     topic: str | Sequence[str],
     *,
     bootstrap_servers: str = DEFAULT_BOOTSTRAP,
-    start: Place = "earliest",
-    end: Place = "latest",
+    start: OffsetSpec = "earliest",
+    end: OffsetSpec = "latest",
     partitions: Sequence[int] | None = None,
     headers: bool = False,
     isolation_level: str = "read_uncommitted",
     client_id: str = "ottla",
 ) -> pa.Table:
-    """All records from `start` to before `end` as one table, in the order of their offsets by partition.
+    """All records from `start` to before `end` as one table, sorted by partition and offset.
 
     `start` and `end` are "earliest", "latest", a `datetime` (the first record at or after it), an offset, or a mapping
-    of partition to offset. "latest" is where the topic ends when this is called.
+    of partition to offset. "latest" is the end of the topic at the time of the call.
     """
     reader = read_batches(
         topic,
@@ -65,8 +65,8 @@ def read_batches(
     topic: str | Sequence[str],
     *,
     bootstrap_servers: str = DEFAULT_BOOTSTRAP,
-    start: Place = "earliest",
-    end: Place = "latest",
+    start: OffsetSpec = "earliest",
+    end: OffsetSpec = "latest",
     partitions: Sequence[int] | None = None,
     headers: bool = False,
     isolation_level: str = "read_uncommitted",
@@ -75,14 +75,14 @@ def read_batches(
 ) -> pa.RecordBatchReader:
     """The same as a stream of RecordBatches of about `batch_bytes`, for topics that are larger than memory.
 
-    Offsets are looked up at once, so that a wrong name or time fails here; records are fetched as they are taken.
+    The call looks offsets up at once, so that a wrong name or time fails here; iterating fetches the records.
     """
     if isolation_level not in ("read_uncommitted", "read_committed"):
-        raise ValueError(f"isolation_level {isolation_level!r}; read_uncommitted or read_committed is expected")
+        raise ValueError(f"isolation_level {isolation_level!r}; expected read_uncommitted or read_committed")
     topics = [topic] if isinstance(topic, str) else list(topic)
     client = {"bootstrap.servers": bootstrap_servers, "client.id": client_id}
     with Admin(client) as admin:
-        admin.connect()  # a wrong address is told at once; only what comes after is worth retries
+        admin.connect()  # a wrong address fails at once; only later requests are retried
         topic_partitions = _places(admin, topics, partitions)
         starts = _offsets_at(admin, topic_partitions, start, "start")
         ends = _offsets_at(admin, topic_partitions, end, "end")
@@ -113,7 +113,7 @@ def _places(admin: Admin, topics: Sequence[str], partitions: Sequence[int] | Non
 
 
 def _offsets_at(
-    admin: Admin, topic_partitions: Sequence[TopicPartition], where: Place, name: str
+    admin: Admin, topic_partitions: Sequence[TopicPartition], where: OffsetSpec, name: str
 ) -> dict[TopicPartition, Offset]:
     if isinstance(where, Mapping):
         unnamed = sorted({topic_partition.partition for topic_partition in topic_partitions} - where.keys())
@@ -170,7 +170,7 @@ def _stream(
                 reached_at = time.monotonic()
             elif time.monotonic() - reached_at > _UNREACHABLE_MS / 1000:
                 raise consumer.unreachable
-            # What was just read may be done; with nothing new, so may be all that has nothing more to wait for.
+            # The partition that was just read may be done; without new records, all partitions at their end are done.
             for topic_partition in [fetched.topic_partition] if fetched is not None else list(left):
                 if topic_partition in left and _is_done(consumer, topic_partition, ends[topic_partition]):
                     del left[topic_partition]
@@ -180,7 +180,7 @@ def _stream(
 
 
 def _decode(decoder: ColumnDecoder, fetched: WantedBatches, end: Offset) -> Iterator[int]:
-    """Some batches after the other, so that the caller can empty the decoder in between."""
+    """A few batches at a time, so that the caller can empty the decoder in between."""
     topic_partition, data, batch_starts, from_offset, _, _ = fetched
     topic, partition = topic_partition
     for first in range(0, len(batch_starts), _BATCHES_AT_ONCE):
@@ -192,8 +192,8 @@ def _decode(decoder: ColumnDecoder, fetched: WantedBatches, end: Offset) -> Iter
 
 
 def _is_done(consumer: Consumer, topic_partition: TopicPartition, end: Offset) -> bool:
-    """At the end that was asked for, or at what is committed: behind an open transaction there is nothing to wait for.
+    """Whether the position is at the requested end, at the last stable offset, or at the end of the log.
 
-    Nor is there behind the end of the log, which may be short of the end that was asked for.
+    There is no point in waiting for an open transaction, or for records after the end of the log.
     """
     return consumer.position(topic_partition) >= end or consumer.lag(topic_partition) == 0

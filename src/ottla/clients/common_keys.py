@@ -1,4 +1,4 @@
-"""The config keys that producer, consumer and admin have in common: how to reach brokers and for how long to try."""
+"""The config keys that producer, consumer and admin share: how to reach brokers and for how long to try."""
 
 from ottla.core.config.definition import ConfigKey, Importance
 from ottla.core.config.values import ConfigType, ConfigValue
@@ -8,7 +8,7 @@ _HIGH, _LOW = Importance.HIGH, Importance.LOW
 _INT, _LONG, _LIST, _STRING = ConfigType.INT, ConfigType.LONG, ConfigType.LIST, ConfigType.STRING
 
 
-def _complaint_about_servers(value: ConfigValue) -> str | None:
+def _problem_with_servers(value: ConfigValue) -> str | None:
     try:
         parse_bootstrap(",".join(value) if isinstance(value, tuple) else str(value))
     except ValueError as error:
@@ -21,16 +21,16 @@ COMMON_KEYS = (
         "bootstrap.servers",
         _LIST,
         ("127.0.0.1:9092",),
-        "Brokers to ask first, as host:port separated by commas; the others are learnt from them.",
+        "The first brokers to connect to, host:port separated by commas; the client learns the others from them.",
         _HIGH,
-        check=_complaint_about_servers,
+        check=_problem_with_servers,
     ),
-    ConfigKey("client.id", _STRING, "ottla", "Name of this client in the broker's logs, metrics and quotas."),
+    ConfigKey("client.id", _STRING, "ottla", "The name of this client in the broker's logs, metrics and quotas."),
     ConfigKey(
         "client.dns.lookup",
         _STRING,
         "use_all_dns_ips",
-        "A host's addresses are tried one after the other.",
+        "How the client uses the addresses of a host name: one after the other.",
         _LOW,
         valid_values=("use_all_dns_ips",),
     ),
@@ -38,54 +38,52 @@ COMMON_KEYS = (
         "security.protocol",
         _STRING,
         "PLAINTEXT",
-        "How connections are secured. Only PLAINTEXT is there so far.",
+        "How connections are secured. Only PLAINTEXT is supported so far.",
         valid_values=("PLAINTEXT",),
     ),
     ConfigKey(
         "request.timeout.ms",
         _INT,
         30_000,
-        "A request that is not answered by then fails, and its connection is closed.",
+        "A request without an answer after this time fails, and the client closes its connection.",
         at_least=1,
     ),
-    ConfigKey(
-        "retry.backoff.ms", _LONG, 100, "Wait before something is tried again; grows with each failure.", at_least=0
-    ),
-    ConfigKey("retry.backoff.max.ms", _LONG, 1_000, "What retry.backoff.ms grows to at most.", at_least=0),
+    ConfigKey("retry.backoff.ms", _LONG, 100, "The wait before a retry; grows with each failure.", at_least=0),
+    ConfigKey("retry.backoff.max.ms", _LONG, 1_000, "The most that retry.backoff.ms grows to.", at_least=0),
     ConfigKey(
         "reconnect.backoff.ms",
         _LONG,
         50,
-        "Wait before a broker is connected to again; grows with each failure.",
+        "The wait before the client connects to a broker again; grows with each failure.",
         at_least=0,
     ),
-    ConfigKey("reconnect.backoff.max.ms", _LONG, 1_000, "What reconnect.backoff.ms grows to at most.", at_least=0),
+    ConfigKey("reconnect.backoff.max.ms", _LONG, 1_000, "The most that reconnect.backoff.ms grows to.", at_least=0),
     ConfigKey(
         "socket.connection.setup.timeout.ms",
         _LONG,
         10_000,
-        "Until then a broker must have taken the connection and said what it serves; grows with each failure.",
+        "A connection must be set up and its versions negotiated within this time; grows with each failure.",
         at_least=1,
     ),
     ConfigKey(
         "socket.connection.setup.timeout.max.ms",
         _LONG,
         30_000,
-        "What socket.connection.setup.timeout.ms grows to at most.",
+        "The most that socket.connection.setup.timeout.ms grows to.",
         at_least=1,
     ),
     ConfigKey(
         "connections.max.idle.ms",
         _LONG,
         540_000,
-        "A connection that was not used for so long is closed; -1 keeps it.",
+        "The client closes a connection that was idle for this long; -1 keeps it open.",
         at_least=-1,
     ),
     ConfigKey(
         "metadata.max.age.ms",
         _LONG,
         300_000,
-        "Metadata is asked for again after so long at the latest.",
+        "The client fetches metadata again after this time at the latest.",
         _LOW,
         at_least=0,
     ),
@@ -105,7 +103,7 @@ COMMON_KEYS = (
     ),
 )
 
-# Kafka's keys that all of its clients have and that do nothing here, with the reason where there is one.
+# Keys of all of Kafka's clients that do nothing here, some with the reason.
 COMMON_NOT_SERVED = {
     "metric.reporters": "",
     "metrics.num.samples": "",
@@ -114,7 +112,7 @@ COMMON_NOT_SERVED = {
     "auto.include.jmx.reporter": "",
     "enable.metrics.push": "",
     "config.providers": "",
-    "metadata.recovery.strategy": "bootstrap servers are always tried again when no known broker is reached",
+    "metadata.recovery.strategy": "the client always tries the bootstrap servers again when it reaches no known broker",
     "metadata.recovery.rebootstrap.trigger.ms": "",
     "security.providers": "",
 }

@@ -1,6 +1,6 @@
-"""A client's config: Kafka's keys with dots or underscores, text or typed values, checked as a whole.
+"""A client's config: Kafka's keys with dots or underscores, text or typed values, validated as a whole.
 
-The keys themselves are declared beside what they steer (`common_keys.py`, `producer/keys.py`, `consumer/keys.py`).
+`common_keys.py`, `producer/keys.py` and `consumer/keys.py` declare the keys.
 """
 
 import warnings
@@ -10,23 +10,22 @@ from typing import Any, TypeAlias
 
 from ottla.clients.common_keys import COMMON_KEYS, COMMON_NOT_SERVED, COMMON_NOT_SERVED_PREFIXES
 from ottla.core.config.definition import ConfigError, ConfigKey, Definition
-from ottla.core.config.typed_values import TypedValues
-from ottla.core.config.values import ConfigType, ConfigValue, render_value
+from ottla.core.config.values import ConfigType, ConfigValue, TypedValues, render_value
 from ottla.links.backoff import Backoff
 from ottla.links.settings import NetworkSettings
 
-# What a rule across keys gives: the complaint, or None.
+# A rule across keys returns the problem, or None.
 Rule: TypeAlias = "Callable[[ClientConfig], str | None]"
 
 
 class UnknownConfigKey(UserWarning):
-    """A key in a properties file that this client has no use for."""
+    """A key in a properties file that this client doesn't use."""
 
 
 class ClientDefinition(Definition):
     """All keys of one kind of client: the common ones and its own. A key of type CLASS takes Python objects.
 
-    Made once at import. `rules` are checked when every single value is good. A client that has no use for a common key
+    Created once at import. `rules` are checked when every single value is valid. A client that doesn't use a common key
     names it in `not_served`.
     """
 
@@ -64,7 +63,7 @@ class ClientConfig(TypedValues):
     def parse(
         cls, definition: ClientDefinition, settings: Mapping[str, Any] | None = None, /, **keywords: Any
     ) -> "ClientConfig":
-        """Check all of it; ConfigError has every problem. None stands for the default."""
+        """Validate all settings; ConfigError has every problem. None stands for the default."""
         given, problems = _dotted(settings, keywords)
         values: dict[str, Any] = {}
         for name, value in given.items():
@@ -78,7 +77,7 @@ class ClientConfig(TypedValues):
                 problems.append(f"{name}={'(hidden)' if key.is_sensitive else _shown(value)}: {error}")
         config = cls(definition, values)
         if not problems:
-            problems = [complaint for rule in definition.rules if (complaint := rule(config)) is not None]
+            problems = [problem for rule in definition.rules if (problem := rule(config)) is not None]
         if problems:
             raise ConfigError(problems)
         return config
@@ -92,10 +91,10 @@ class ClientConfig(TypedValues):
         settings: Mapping[str, Any] | None = None,
         **keywords: Any,
     ) -> "ClientConfig":
-        """A properties file, `settings` on top of it. Files are shared between programs: what is unknown in one is
-        warned of and left out; a bad value is an error as ever.
+        """A properties file, with `settings` on top. Programs share files: an unknown key in a file only gives a
+        warning; an invalid value is an error.
         """
-        from ottla.core.config.properties import parse_properties  # only who has a file needs it
+        from ottla.core.config.properties import parse_properties  # only needed with a file
 
         usable: dict[str, Any] = {}
         with open(path, "rb") as file:
@@ -115,12 +114,12 @@ class ClientConfig(TypedValues):
         return name in self._given
 
     def get_object(self, name: str) -> Any:
-        """The object of a key of type CLASS, looked up where text names it; None where there is none."""
+        """The object of a key of type CLASS, imported if the value is its name; None if there is none."""
         value = self._values[name]
         return _import_object(name, value) if isinstance(value, str) else value
 
     def get_objects(self, name: str) -> tuple[Any, ...]:
-        """Those of a key that takes several: a list of objects or names, or text with commas."""
+        """The objects of a key that takes several: a list of objects or names, or text with commas."""
         value = self._values[name]
         if value is None or value == "":
             return ()
@@ -154,7 +153,7 @@ class ClientConfig(TypedValues):
 
 
 def _dotted(settings: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Both ways to give settings as one, with Kafka's names; keywords win over nothing: twice is a mistake."""
+    """Merge the mapping and the keywords, with Kafka's names; a key in both is an error."""
     given: dict[str, Any] = {}
     problems = []
     for name, value in [*(settings or {}).items(), *keywords.items()]:
@@ -168,17 +167,17 @@ def _dotted(settings: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> 
 
 def _typed(key: ConfigKey, value: Any) -> Any:
     if key.type is ConfigType.CLASS:
-        complaint = key.complaint_about(value) if isinstance(value, str) else None
-        if complaint is not None:
-            raise ValueError(complaint)
+        problem = key.problem_with(value) if isinstance(value, str) else None
+        if problem is not None:
+            raise ValueError(problem)
         return value
     if isinstance(value, list):
         value = tuple(value)
     if isinstance(value, tuple) and key.type is ConfigType.LIST and all(isinstance(item, str) for item in value):
         listed: ConfigValue = value
-        complaint = key.complaint_about(listed)
-        if complaint is not None:
-            raise ValueError(complaint)
+        problem = key.problem_with(listed)
+        if problem is not None:
+            raise ValueError(problem)
         return listed
     if isinstance(value, bool) and key.type is ConfigType.STRING:
         raise ValueError("expected text")
@@ -194,7 +193,7 @@ def _shown(value: Any) -> str:
 
 
 def _import_object(name: str, path: str) -> Any:
-    """`package.module:Name`, or with a dot for the colon."""
+    """`package.module:Name`, or with a dot instead of the colon."""
     from importlib import import_module
 
     module, _, attribute = path.partition(":") if ":" in path else path.rpartition(".")

@@ -1,6 +1,6 @@
-"""What the members of a consumer group tell each other through their coordinator: subscriptions and assignments.
+"""The messages between members of a consumer group: subscriptions and assignments.
 
-The coordinator passes these bytes on unread. Each begins with its version; a newer one than we know is read as ours.
+The coordinator passes these bytes on unread. Each begins with its version; we read a newer version as our newest.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ def encode_subscription(
     user_data: bytes | None = None,
     rack_id: str | None = None,
 ) -> bytes:
-    """An eager member owns nothing when it joins: it gave all up before."""
+    """An eager member owns nothing when it joins: it has revoked everything before."""
     subscription = ConsumerProtocolSubscription(
         topics=sorted(topics),
         user_data=user_data,
@@ -68,7 +68,7 @@ def encode_assignment(topic_partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """No bytes at all mean no partitions: a leader may leave a member out."""
+    """Empty bytes mean no partitions: a leader may leave a member out."""
     if not data:
         return []
     version = _version_of(data, ConsumerProtocolAssignment.VERSIONS[1])

@@ -1,4 +1,4 @@
-"""What an error code tells a client: whether the same request may succeed later, and what to look up before that.
+"""What an error code means for a client: whether it is retriable, and what to look up before a retry.
 
 One table for producer, consumer and admin. A code that is not in it is final and makes nothing stale.
 """
@@ -11,7 +11,7 @@ from ottla.core.errors import ErrorCode
 
 
 class Stale(Enum):
-    """What a client remembers that an answer shows to be out of date."""
+    """The client's state that an error shows to be out of date."""
 
     NOTHING = "nothing"
     METADATA = "who leads a partition, or where it is"
@@ -20,7 +20,7 @@ class Stale(Enum):
     FETCH_SESSION = "what the broker remembers of earlier fetches"
 
 
-# The cluster is electing, starting, catching up or busy: after a while the same request may succeed.
+# The cluster is electing, starting, catching up or busy: the same request may succeed later.
 _RETRIABLE: Final[Mapping[int, Stale]] = {
     ErrorCode.CORRUPT_MESSAGE: Stale.NOTHING,
     ErrorCode.REQUEST_TIMED_OUT: Stale.NOTHING,
@@ -56,10 +56,10 @@ _RETRIABLE: Final[Mapping[int, Stale]] = {
 RETRIABLE: Final = frozenset(_RETRIABLE)
 STALE_METADATA: Final = frozenset(code for code, stale in _RETRIABLE.items() if stale is Stale.METADATA)
 STALE_COORDINATOR: Final = frozenset(code for code, stale in _RETRIABLE.items() if stale is Stale.COORDINATOR)
-# A coordinator's own: it moved, still loads its partition, or waits for replicas or for another request.
+# Of coordinators: it moved, is loading its partition, or waits for replicas or for another request.
 COORDINATOR_RETRIABLE: Final = RETRIABLE - STALE_METADATA | {
     ErrorCode.NETWORK_EXCEPTION,
-    # Its topic is not made yet, or its log is away.
+    # Its topic is not created yet, or its log is offline.
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.KAFKA_STORAGE_ERROR,
 }

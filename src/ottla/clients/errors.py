@@ -1,6 +1,6 @@
-"""What can go wrong between a client and its cluster, as exceptions that say what was tried and on what.
+"""The exceptions of all clients; they say what was tried and on what.
 
-An error code in an answer is a value until a caller decides that it ends the operation; then it becomes `BrokerError`.
+An error code in an answer is a value until a caller decides that it ends the operation; then it is a `BrokerError`.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class BrokerError(ClientError):
 
 
 class OperationFailed(BrokerError):
-    """Of the things asked for, one or more failed. `outcomes` has every result or error; the code is the first's."""
+    """One or more parts of an operation failed. `outcomes` has every result or error; the code is the first error's."""
 
     def __init__(self, outcomes: Mapping[Any, Any], failures: Mapping[Any, BrokerError]) -> None:
         first = next(iter(failures.values()))
@@ -59,6 +59,6 @@ class OperationFailed(BrokerError):
 
 
 def check(error_code: int, what: str, message: str | None = None) -> None:
-    """Raise BrokerError unless the code says that all went well."""
+    """Raise BrokerError unless the code is NONE."""
     if error_code != ErrorCode.NONE:
         raise BrokerError(error_code, what, message)

@@ -1,7 +1,7 @@
-"""Of the bytes that a fetch brought: which batches are wanted, where to read on, what was aborted.
+"""The batches of a fetched buffer: which are wanted, where to read next, what was aborted.
 
-Pure: no connection and no positions of its own. Finding the next position reads headers only, so the next request can
-leave before any record is decoded.
+Pure: no connection and no positions. It reads only headers to find the next position, so the next request can be sent
+before any record is decoded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,11 @@ from ottla.records.read import read_batch, read_end_transaction_marker
 
 
 class UnreadableRecords(ClientError):
-    """What a broker served is no record batch, or a damaged one."""
+    """A broker sent bytes that are not a record batch, or a corrupt one."""
 
 
 class WantedBatches(NamedTuple):
-    """The batches of an answer that hold records to hand out, undecoded; and the offset to ask for next."""
+    """The batches of an answer with records for the user, undecoded, and the next offset to fetch."""
 
     topic_partition: TopicPartition
     data: Buffer
@@ -32,7 +32,7 @@ class WantedBatches(NamedTuple):
 def find_wanted(
     topic_partition: TopicPartition, data: Buffer, position: Offset, aborted: Sequence[tuple[int, Offset]] | None
 ) -> WantedBatches:
-    """The batches from `position` on. `aborted`: (producer id, first offset) of transactions to leave out."""
+    """The batches from `position` on. `aborted`: (producer id, first offset) of transactions to skip."""
     starts = []
     size_bytes = 0
     next_offset = position
@@ -56,9 +56,9 @@ _ABORTED = 1 << 15  # a bit that no batch has: only `_without_aborted` sets it, 
 def _without_aborted(
     data: Buffer, batches: Iterator[tuple[int, BatchHeader]], aborted: Sequence[tuple[int, Offset]]
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """The same batches, those of aborted transactions marked.
+    """The same batches, with those of aborted transactions marked.
 
-    A producer's batches are dropped from the first offset that the broker named up to the marker that ends the
+    These are a producer's batches from the first offset that the broker named up to the marker that ends the
     transaction.
     """
     upcoming = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)

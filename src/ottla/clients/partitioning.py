@@ -1,4 +1,4 @@
-"""Which partition a record belongs to, as Kafka's own clients decide it: whoever sends, one key stays together.
+"""The partition of a record by its key, as in Kafka's own clients: one key has one partition, whichever client sends.
 
 The hash is Kafka's murmur2 (seed 0x9747b28c), in 32-bit arithmetic.
 """
@@ -9,7 +9,7 @@ from typing import Final
 _MULTIPLIER: Final = 0x5BD1E995
 _SEED: Final = 0x9747B28C
 _MASK: Final = 0xFFFFFFFF
-# Keys repeat a lot: the hash of one is some microseconds of pure Python, a look at the cache a tenth of one.
+# Keys repeat a lot: a hash takes some microseconds in pure Python, a cache lookup a tenth of one.
 _CACHED_KEYS: Final = 65_536
 
 
@@ -32,5 +32,5 @@ def murmur2(key: bytes) -> int:
 
 @lru_cache(maxsize=_CACHED_KEYS)
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """Kafka's default for records with a key."""
+    """Kafka's default partition for records with a key."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count

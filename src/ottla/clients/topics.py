@@ -1,6 +1,6 @@
 """Administration of topics: create, list, delete, delete records.
 
-Each function is one operation on a `Cluster`, retried while the cluster says that it may succeed later.
+Each function is one operation on a `Cluster`, retried while errors are retriable.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,17 +32,17 @@ OPERATION_TIMEOUT_MS: Final = 30_000
 
 
 class NewTopic(NamedTuple):
-    """A topic to create; -1 leaves the choice to the broker."""
+    """A topic to create; -1 takes the broker's default."""
 
     name: str
     partitions: int = USE_BROKER_DEFAULT
     replication_factor: int = USE_BROKER_DEFAULT
     configs: tuple[tuple[str, str], ...] = ()
-    assignments: tuple[tuple[BrokerId, ...], ...] = ()  # the replicas of each partition, in place of the two counts
+    assignments: tuple[tuple[BrokerId, ...], ...] = ()  # the replicas of each partition, instead of the two counts
 
 
 def create_topics(cluster: Cluster, topics: Iterable[NewTopic], *, keep_existing: bool = False) -> list[str]:
-    """Create topics; the names of those that are new. A topic that exists is an error unless `keep_existing`."""
+    """Create topics; returns the names of new ones. An existing topic is an error unless `keep_existing`."""
     wanted = list(topics)
 
     def attempt() -> list[str]:
@@ -60,7 +60,7 @@ def create_topics(cluster: Cluster, topics: Iterable[NewTopic], *, keep_existing
 
 
 def wait_for_leaders(cluster: Cluster, topics: Iterable[str]) -> None:
-    """Return when every partition of these topics has a leader, as new topics do only after a moment."""
+    """Wait until every partition of these topics has a leader; new topics need a moment."""
     names = list(topics)
 
     def attempt() -> None:
@@ -87,7 +87,7 @@ def delete_topics(cluster: Cluster, names: Iterable[str]) -> None:
         request = DeleteTopicsRequest(topics=states, topic_names=wanted, timeout_ms=OPERATION_TIMEOUT_MS)
         for result in cluster.ask_controller(request, DeleteTopicsResponse).responses:
             if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                # A retry would not bring it back, though the code counts as retriable elsewhere.
+                # Not retried here, though the code is retriable elsewhere.
                 raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"deleting topic {result.name}", "no such topic")
             check(result.error_code, f"deleting topic {result.name}", result.error_message)
 
@@ -95,7 +95,7 @@ def delete_topics(cluster: Cluster, names: Iterable[str]) -> None:
 
 
 def delete_records(cluster: Cluster, before: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset]:
-    """Drop all records before these offsets; the new first offset of each partition."""
+    """Delete all records before these offsets; returns the new log start offset of each partition."""
 
     def attempt() -> dict[TopicPartition, Offset]:
         first_offsets = {}
@@ -121,7 +121,7 @@ def delete_records(cluster: Cluster, before: Mapping[TopicPartition, Offset]) ->
 
 
 def creatable(topic: NewTopic) -> CreatableTopic:
-    """A topic as the request has it."""
+    """A topic in the form of the request."""
     return CreatableTopic(
         name=topic.name,
         num_partitions=topic.partitions,
@@ -135,7 +135,7 @@ def creatable(topic: NewTopic) -> CreatableTopic:
 
 
 def _by_leader(cluster: Cluster, topic_partitions: Iterable[TopicPartition]) -> dict[BrokerId, list[TopicPartition]]:
-    """Partitions grouped by who leads them, by fresh metadata: an attempt after a failure must see the new leader."""
+    """Partitions grouped by leader, from new metadata: an attempt after a failure must see the new leader."""
     wanted = list(topic_partitions)
     cluster.refresh(sorted({topic_partition.topic for topic_partition in wanted}))
     grouped: dict[BrokerId, list[TopicPartition]] = {}

@@ -2,8 +2,8 @@
 
     table = ottla.columns.read("orders", bootstrap_servers="127.0.0.1:9092")
 
-The room itself is pure: bytes in, `pyarrow.RecordBatch` out, and back. `read` and `read_batches`, which fetch from a
-cluster, are lent from the clients' room above, and loaded when first used.
+The package itself is pure: bytes in, `pyarrow.RecordBatch` out, and back. `read` and `read_batches`, which fetch from a
+cluster, come from the clients' package above, and are loaded when first used.
 """
 
 import importlib

@@ -1,6 +1,6 @@
-"""A table's columns as the encoder takes them: binary keys and values, times in milliseconds, lists of headers.
+"""A table's columns in the encoder's types: binary keys and values, times in milliseconds, lists of headers.
 
-What can't be meant is refused with the column's name; nothing is dropped silently. Pure.
+Refuses a wrong column by its name, and drops nothing silently. Pure.
 """
 
 from typing import Any, Final, NamedTuple
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ottla.columns.vectors import Numbers
 from ottla.core.types import TimestampMs
 
-# What a table that was read has beyond what is written: the cluster gives these anew. `topic` is the caller's.
+# Columns of a table that was read and that a write ignores: the cluster sets them again. The caller names the topic.
 _IGNORED: Final = frozenset({"topic", "offset", "timestampType"})
 _KNOWN: Final = ("key", "value", "headers", "partition", "timestamp")
 
@@ -23,7 +23,7 @@ Values = tuple[Any, Any, Any, int, int]
 
 
 class RowColumns(NamedTuple):
-    """Some rows of a table, ready to be encoded."""
+    """Some rows of a table, ready to encode."""
 
     row_count: int
     timestamps_ms: Numbers
@@ -35,7 +35,7 @@ class RowColumns(NamedTuple):
 
 
 def check_names(schema: pa.Schema) -> None:
-    """ValueError for a column that has no place in a record, or one that is there twice."""
+    """ValueError for a column that is not part of a record, or that comes twice."""
     names = schema.names
     for name in names:
         if name not in _IGNORED and name not in _KNOWN:
@@ -103,7 +103,7 @@ def _timestamps_ms(array: Any, count: int, now_ms: TimestampMs) -> Numbers:
     if array is None or pa.types.is_null(array.type):
         return np.full(count, now_ms, np.int64)
     if pa.types.is_timestamp(array.type):
-        # A time without a zone counts as UTC; what is finer than a millisecond is cut off, as Kafka has no more.
+        # A time without a zone counts as UTC; Kafka has milliseconds, so finer parts are cut off.
         array = array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False).cast(pa.int64())
     elif pa.types.is_integer(array.type):
         array = array.cast(pa.int64())

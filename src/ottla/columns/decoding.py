@@ -1,6 +1,6 @@
-"""From record batches, as a fetch brings them, to one `pyarrow.RecordBatch`: checksum, decompression, columns.
+"""From the record batches of a fetch to one `pyarrow.RecordBatch`: checksum, decompression, columns.
 
-Knows nothing of positions or transactions: control batches and aborted ones are left out by whoever calls.
+Knows nothing of positions or transactions: the caller leaves out control batches and aborted ones.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from ottla.records.read import whole_batch_header
 OFFSET_MAX: Final[Offset] = 2**63 - 1
 # An Arrow binary column counts its bytes in 31 bits.
 COLUMN_BYTES_MAX: Final = 2**31 - 1
-# Enough for numpy to be busy with, few enough that what they are decompressed to is no burden.
+# Enough work for numpy, and few enough that the decompressed batches need little memory.
 _VECTORED_BATCHES: Final = 32
 _RECORD_COUNT: Final = Struct(">i")
 
@@ -30,13 +30,13 @@ _RECORD_COUNT: Final = Struct(">i")
 class ColumnDecoder:
     """Batches in by `add`, a RecordBatch out by `finish`, again and again; one owner.
 
-    `data_bytes` says how much it holds: whoever adds finishes in time, for beyond 2 GiB `add` refuses.
+    `data_bytes` says how much it holds: the caller must call `finish` in time, as `add` refuses more than 2 GiB.
     """
 
     __slots__ = ("_runs", "_sink", "_with_headers")
 
     def __init__(self, *, with_headers: bool = False, sink: "kernel.ColumnSink | NumpySink | None" = None) -> None:
-        """`sink` chooses between the kernel and numpy, for tests; else it is the kernel where it was built."""
+        """`sink` chooses between the kernel and numpy, for tests; by default the kernel, if it was built."""
         self._with_headers = with_headers
         if sink is None:
             sink = kernel.ColumnSink(with_headers) if IS_COMPILED else NumpySink(with_headers)
@@ -64,9 +64,9 @@ class ColumnDecoder:
         check_crc: bool = True,
         max_bytes: int = DECOMPRESSED_BYTES_MAX,
     ) -> int:
-        """The batch at `position`: its records from `from_offset` to before `to_offset`; how many that were.
+        """Adds the records of the batch at `position` from `from_offset` to before `to_offset`; returns how many.
 
-        CorruptBatch when anything in it doesn't fit, with nothing added.
+        CorruptBatch if anything in it is wrong; then nothing is added.
         """
         view = _view(buffer, position, from_offset, to_offset, check_crc, max_bytes)
         self._check_room(len(view.body))
@@ -86,7 +86,7 @@ class ColumnDecoder:
         check_crc: bool = True,
         max_bytes: int = DECOMPRESSED_BYTES_MAX,
     ) -> int:
-        """The same for several batches; those before a damaged one are added when it raises.
+        """The same for several batches; adds those before a damaged one before it raises.
 
         Without the kernel this is several times faster than one by one.
         """
@@ -137,7 +137,7 @@ class ColumnDecoder:
                 runs.append(run)
 
     def finish(self) -> pa.RecordBatch:
-        """All that was added since the last time, in that order."""
+        """All records added since the last call, in that order."""
         count, offsets, timestamps_us, key, value, headers = self._sink.finish()
         runs = self._runs
         self._runs = []
@@ -158,7 +158,7 @@ class ColumnDecoder:
 
 
 def _record_count(buffer: Buffer, positions: Sequence[int]) -> int:
-    """What the headers say, before anything about them was checked."""
+    """The numbers in the headers, before any check."""
     end = len(buffer) - HEADER_BYTES
     return sum(
         _RECORD_COUNT.unpack_from(buffer, position + HEADER_BYTES - 4)[0]
@@ -194,8 +194,8 @@ def _view(
     )
 
 
-# Arrays are laid over buffers throughout: where pandas is installed, `pa.array` and `pa.scalar` import it, which takes
-# half a second and 55 MB.
+# Arrays are built from buffers: where pandas is installed, `pa.array` and `pa.scalar` import it, which takes half a
+# second and 55 MB.
 
 
 def _binary_array(kind: Any, count: int, buffers: tuple[Any, Any, Any]) -> Any:
@@ -208,7 +208,7 @@ def _binary_array(kind: Any, count: int, buffers: tuple[Any, Any, Any]) -> Any:
 
 
 def _int32_array(count: int, numbers: list[int], counts: list[int]) -> Any:
-    """Each number so many times."""
+    """Repeats each number."""
     if len(numbers) == 1:
         repeated = np.full(count, numbers[0], np.int32)
     else:
@@ -246,7 +246,7 @@ def _header_lists(count: int, headers: tuple[Any, ...]) -> Any:
     list_offsets, header_count, keys, values, is_ascii = headers
     names = _binary_array(pa.string() if is_ascii else pa.binary(), header_count, keys)
     if not is_ascii:
-        # As Java reads it: a key that is no UTF-8 doesn't make the record unreadable.
+        # As in Java: a key that is not UTF-8 doesn't make the record unreadable.
         names = pa.array([name.decode(errors="replace") for name in names.to_pylist()], pa.string())
     pairs = pa.StructArray.from_arrays(
         [names, _binary_array(pa.binary(), header_count, values)], fields=list(HEADERS_TYPE.value_type)

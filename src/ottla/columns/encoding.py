@@ -1,7 +1,7 @@
-"""From an Arrow table to record batches, each of one partition: what a producer sends for it.
+"""From an Arrow table to record batches for a producer, each of one partition.
 
-Columns: `value`, and if there are `key`, `headers`, `partition`, `timestamp`, of the schema that reading gives (text
-counts as its bytes in UTF-8). Pure: the caller knows the topic, how many partitions it has, and the time.
+Columns: `value`, and optionally `key`, `headers`, `partition`, `timestamp`, with the schema of reading (text counts as
+its bytes in UTF-8). Pure: the caller knows the topic, its number of partitions, and the time.
 """
 
 from collections.abc import Iterator
@@ -18,16 +18,16 @@ from ottla.records.appender import BatchAppender
 from ottla.records.compression import codec_named
 from ottla.records.kernel import IS_COMPILED
 
-# Kafka's default batch is small because records trickle in; a table is all there.
+# Kafka's default batch is small because records trickle in; a table is complete.
 LIMIT_BYTES: Final = 512 * 1024
-# Bounds what is held beside the table: the row numbers, and columns that had to be cast.
+# Bounds the memory beside the table: row numbers, and columns that had to be cast.
 _ROWS_AT_ONCE: Final = 1024 * 1024
 
 Table: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader"
 
 
 class ColumnBatch(NamedTuple):
-    """A full batch for one partition, to be built as any other."""
+    """A full batch for one partition."""
 
     partition: int
     batch: BatchAppender
@@ -44,7 +44,7 @@ def batches_of(
 ) -> Iterator[ColumnBatch]:
     """The rows of a table as batches of at most `limit_bytes` (uncompressed), in the order of the rows by partition.
 
-    `first_run` says which partition rows without a key begin with; with `ignores_keys` all rows count as such.
+    Rows without a key begin with the partition `first_run`; with `ignores_keys` all rows count as such.
     """
     check_names(table.schema)
     filling: dict[int, Any] = {}

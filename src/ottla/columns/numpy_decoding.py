@@ -1,6 +1,6 @@
-"""Records to columns by numpy, where the C kernel is not: the same columns, the same refusals.
+"""Records to columns with numpy, without the C kernel: the same columns, the same errors.
 
-Only finding where each record begins takes a step in Python, of integers; all fields are read by vectors.
+Only finding the start of each record is a loop in Python; all fields are read as vectors.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from ottla.records.varint import decode_varint
 
 _INT64_MAX: Final = 2**63 - 1
 _MILLISECONDS_MAX: Final = _INT64_MAX // 1000
-# Longer lists of headers are read one by one: a vector for each place in a list that few records have is slower.
+# Longer lists of headers are read one by one: vectors over the few records that have them would be slower.
 _VECTORED_HEADERS: Final = 8
 
 
 class _Values(NamedTuple):
-    """Some values of one column: which are there, how long each is (0 for a null), and their bytes."""
+    """Some values of one column: which are not null, the length of each (0 for a null), and their bytes."""
 
     valid: Flags
     lengths: Numbers
@@ -37,7 +37,7 @@ class _Headers(NamedTuple):
 
 
 class BatchView(NamedTuple):
-    """The plain body of a batch, what its header says of it, and which offsets are wanted."""
+    """The uncompressed body of a batch, numbers from its header, and the wanted offsets."""
 
     body: Buffer
     base_offset: Offset
@@ -50,7 +50,7 @@ class BatchView(NamedTuple):
 
 
 class NumpySink:
-    """The kernel's ColumnSink in numpy; one owner."""
+    """The kernel's ColumnSink in numpy; has one owner."""
 
     def __init__(self, with_headers: bool) -> None:
         self.count = 0
@@ -79,7 +79,7 @@ class NumpySink:
         to_offset: Offset,
         /,
     ) -> int:
-        """Add the records of a batch's plain body; how many were added."""
+        """Add the records of an uncompressed body; returns how many."""
         view = BatchView(
             body,
             base_offset,
@@ -96,7 +96,7 @@ class NumpySink:
             raise CorruptBatch(f"batch of offset {base_offset}: {damage}") from None
 
     def append_all(self, views: Sequence[BatchView]) -> list[int]:
-        """Several batches in one go, which costs little more than one; CorruptBatch with nothing added."""
+        """Several batches at once, which costs little more than one. CorruptBatch adds none of them."""
         try:
             return self._append_all(views)
         except IndexError:
@@ -140,7 +140,7 @@ class NumpySink:
         self.data_bytes += len(keys.data) + len(values.data)
 
     def finish(self) -> tuple[Any, ...]:
-        """The same that the kernel's gives: buffers by column; empty afterwards."""
+        """Like the kernel's: buffers by column; it is empty afterwards."""
         headers: tuple[Any, ...] | None = None
         if self._with_headers:
             counts = _joined([piece.counts for piece in self._headers], np.int64)
@@ -162,7 +162,7 @@ class NumpySink:
 
 
 def _find_all_records(body: bytes, views: Sequence[BatchView]) -> tuple[Numbers, Numbers]:
-    """Where the records begin, behind their lengths, and where they end, in the bodies one after the other."""
+    """The starts of the records, after their lengths, and their ends, in the concatenated bodies."""
     starts: list[int] = []
     ends: list[int] = []
     position = 0
@@ -251,13 +251,13 @@ def _read_headers(
     offsets = offsets_of(counts)
     found = np.empty((int(offsets[-1]), 4), np.int64)
     position = position.copy()
-    for place in range(min(int(counts.max(initial=0)), _VECTORED_HEADERS)):
-        having = np.flatnonzero((counts > place) & (counts <= _VECTORED_HEADERS))
+    for index in range(min(int(counts.max(initial=0)), _VECTORED_HEADERS)):
+        having = np.flatnonzero((counts > index) & (counts <= _VECTORED_HEADERS))
         key_starts, key_lengths, after = _read_fields(data, position[having], ends[having])
         if (key_lengths < 0).any():
             raise CorruptBatch("a header without a key")
         value_starts, value_lengths, after = _read_fields(data, after, ends[having])
-        found[offsets[having] + place] = np.stack([key_starts, key_lengths, value_starts, value_lengths], axis=1)
+        found[offsets[having] + index] = np.stack([key_starts, key_lengths, value_starts, value_lengths], axis=1)
         position[having] = after
     for record in np.flatnonzero(counts > _VECTORED_HEADERS).tolist():
         at = int(position[record])
@@ -280,7 +280,7 @@ def _take(data: Bytes, starts: Numbers, lengths: Numbers) -> _Values:
 
 
 def _microseconds(milliseconds: Numbers) -> Numbers:
-    """Times that have no place in 64 bits become the first or the last that has."""
+    """Limits times to 64 bits."""
     inside = np.clip(milliseconds, -_MILLISECONDS_MAX, _MILLISECONDS_MAX) * 1000
     inside[milliseconds > _MILLISECONDS_MAX] = _INT64_MAX
     inside[milliseconds < -_MILLISECONDS_MAX] = -_INT64_MAX - 1

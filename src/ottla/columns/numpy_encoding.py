@@ -1,4 +1,4 @@
-"""Rows of columns to the records of a batch by numpy, where the C kernel is not: the same bytes."""
+"""Rows of columns to the records of a batch with numpy, without the C kernel: the same bytes."""
 
 from typing import Final, NamedTuple
 
@@ -14,7 +14,7 @@ _BATCH_BYTES_MAX: Final = 2**31 - 1
 
 
 class _Field(NamedTuple):
-    """A key or value of each row: its place in the column, its length (-1 for null), and what it takes in a record."""
+    """A key or value of each row: its position in the column, its length (-1 for null), and its size in a record."""
 
     starts: Numbers
     lengths: Numbers
@@ -23,7 +23,7 @@ class _Field(NamedTuple):
 
 
 class _HeaderBlock(NamedTuple):
-    """The headers of some rows: how many each has, all of them in order, and what they take without their count."""
+    """The headers of some rows: the count of each, all of them in order, and their size without the count."""
 
     counts: Numbers
     keys: _Field
@@ -32,7 +32,7 @@ class _HeaderBlock(NamedTuple):
 
 
 class NumpyAppender(PythonAppender):
-    """The kernel's Appender where it is not: single records in Python, rows of columns by numpy; one owner."""
+    """Replaces the kernel's Appender: single records in Python, rows of columns with numpy; has one owner."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class NumpyAppender(PythonAppender):
         headers: tuple[Values, Values, Values] | None,
         /,
     ) -> int:
-        """Append rows from `first` on until the batch is full; the first one that is left."""
+        """Append rows from `first` on until the batch is full; returns the first row that is left."""
         window = _FIRST_WINDOW
         while first < len(rows):
             part = rows[first : first + window]

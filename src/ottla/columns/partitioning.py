@@ -1,4 +1,4 @@
-"""Which partition each row of a table goes to: as told, by its key as Kafka's clients do, else in runs. Pure."""
+"""The partition of each row of a table: the given one, else by its key as in Kafka's clients, else in runs. Pure."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
 """What a request makes of the entries that a topic or a broker has: set, delete, append, subtract, or all replaced.
 
-Pure: it knows no store and does not check values. Whoever decides about the outcome does that.
+Pure: it knows no store and does not check values. The events that use it do that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ class ConfigOperation(IntEnum):
 
 
 class ConfigEdit(NamedTuple):
-    """One entry of a request; the operation is as it came, so perhaps none that there is."""
+    """One entry of a request; the operation is as it came, perhaps unknown."""
 
     name: str
     value: str | None
@@ -72,7 +72,7 @@ def changed_entries(
 
 
 def names_set_by(change: ConfigChange) -> frozenset[str]:
-    """The keys whose values a change is answerable for."""
+    """The keys whose values a change sets."""
     return frozenset(edit.name for edit in change.edits if edit.operation != ConfigOperation.DELETE)
 
 

@@ -1,4 +1,4 @@
-"""Who controls the cluster: whoever holds the ephemeral node /controller. Each winner raises /controller_epoch."""
+"""The controller is the broker that holds the ephemeral node /controller. Each winner raises /controller_epoch."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class ElectionResult(NamedTuple):
 
 
 class Election:
-    """One broker's try to become the controller."""
+    """One broker's attempt to become the controller."""
 
     def __init__(self, store: Store, *, broker_id: BrokerId, clock: Clock) -> None:
         self._store = store
@@ -75,7 +75,7 @@ class Election:
                 else:
                     on_done(ElectionResult(winner.broker_id, 0))
             elif result.code == Code.NO_NODE:
-                self.run(on_done)  # it has gone since: the place is free
+                self.run(on_done)  # it is gone by now: try again
             else:
                 on_done(_unknown(result))
 

@@ -20,28 +20,28 @@ class ElectionType(IntEnum):
 
 
 def decide_election(
-    image: TopicImage | None, name: str, index: int, election_type: ElectionType, *, able: Collection[BrokerId]
+    image: TopicImage | None, name: str, partition: int, election_type: ElectionType, *, able: Collection[BrokerId]
 ) -> TopicFault:
     """`able` are the brokers that are alive with a replica of this partition that works."""
     if image is None:
         return unknown_topic(name)
-    state = image.partitions.get(index)
+    state = image.partitions.get(partition)
     if state is None:
-        return unknown_partition(name, index)
+        return unknown_partition(name, partition)
     has_leader = state.leader in able
     if election_type == ElectionType.UNCLEAN:
         if has_leader:
-            return _not_needed(f"{name}-{index}: broker {state.leader} leads it")
+            return _not_needed(f"{name}-{partition}: broker {state.leader} leads it")
         return TopicFault(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-            f"{name}-{index}: no broker can take it over, its replicas are on {list(state.replicas)}",
+            f"{name}-{partition}: no broker can take it over, its replicas are on {list(state.replicas)}",
         )
     preferred = state.replicas[0] if state.replicas else None
     if has_leader and state.leader == preferred:
-        return _not_needed(f"{name}-{index}: its preferred leader, broker {preferred}, leads it")
+        return _not_needed(f"{name}-{partition}: its preferred leader, broker {preferred}, leads it")
     return TopicFault(
         ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-        f"{name}-{index}: broker {preferred}, its preferred leader, can't take it over",
+        f"{name}-{partition}: broker {preferred}, its preferred leader, can't take it over",
     )
 
 

@@ -6,7 +6,7 @@ is refused, and no reassignment is ever in progress.
 
 from collections.abc import Collection, Sequence
 
-from ottla.controller.assignments import check_replicas
+from ottla.controller.placement import check_replicas
 from ottla.controller.topic_faults import TopicFault, unknown_partition, unknown_topic
 from ottla.core.cluster import TopicImage
 from ottla.core.errors import ErrorCode
@@ -16,7 +16,7 @@ from ottla.core.types import BrokerId
 def decide_reassignment(
     image: TopicImage | None,
     name: str,
-    index: int,
+    partition: int,
     target: Sequence[BrokerId] | None,
     *,
     live: Collection[BrokerId],
@@ -25,27 +25,27 @@ def decide_reassignment(
     """None: the partition is where it shall be. A `target` of None cancels the reassignment that is in progress."""
     if image is None:
         return unknown_topic(name)
-    state = image.partitions.get(index)
+    state = image.partitions.get(partition)
     if state is None:
-        return unknown_partition(name, index)
+        return unknown_partition(name, partition)
     if target is None:
         return TopicFault(
-            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{name}-{index}: no reassignment is in progress to be cancelled"
+            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{name}-{partition}: no reassignment is in progress to be cancelled"
         )
     wanted = tuple(target)
-    fault = check_replicas({index: wanted}, live)
+    fault = check_replicas({partition: wanted}, live)
     if fault is not None:
         return fault
     if not allow_replication_factor_change and len(wanted) != len(state.replicas):
         return TopicFault(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{name}-{index}: {len(wanted)} replicas asked for, it has {len(state.replicas)}, "
+            f"{name}-{partition}: {len(wanted)} replicas asked for, it has {len(state.replicas)}, "
             "and the request does not allow that to change",
         )
     if wanted != state.replicas:
         return TopicFault(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{name}-{index}: its replicas are on {list(state.replicas)} and can't be moved to {list(wanted)}: "
+            f"{name}-{partition}: its replicas are on {list(state.replicas)} and can't be moved to {list(wanted)}: "
             "replication between brokers is not served",
         )
     return None

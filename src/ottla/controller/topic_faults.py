@@ -29,12 +29,12 @@ def not_hosted() -> TopicFault:
     return TopicFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
 
-def unknown_partition(name: str, index: int) -> TopicFault:
-    return TopicFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
+def unknown_partition(name: str, partition: int) -> TopicFault:
+    return TopicFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{partition}")
 
 
 def fault_of_store(name: str, result: Result) -> TopicFault:
-    """What the coordination store said instead of yes."""
+    """The coordination store's refusal as a fault."""
     if result.code == Code.NODE_EXISTS:
         return topic_exists(name)
     return TopicFault(

@@ -3,8 +3,6 @@
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LENGTH_MAX = 249
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-
 
 def problem_with(name: str) -> str | None:
     """Why `name` is illegal, or None when it is fine."""
@@ -32,3 +30,8 @@ def colliding(name: str, other: str) -> str:
 def metric_name(name: str) -> str:
     """What metrics call a topic: two names that differ only in '.' against '_' are the same there."""
     return name.replace(".", "_")
+
+
+def topic_key(name: str) -> str:
+    """The same for all names that may collide: in metrics, or where the file system ignores case."""
+    return metric_name(name).lower()

@@ -7,29 +7,34 @@ from ottla.coordination.store import ANY_VERSION, Create, Delete, SetValue, Writ
 from ottla.core.cluster import PartitionState, TopicImage
 
 
-def creation_of(image: TopicImage, controller_epoch: int) -> list[Write]:
-    assignment = {index: state.replicas for index, state in image.partitions.items()}
+def new_node(image: TopicImage) -> bytes:
+    """What the topic's own node has."""
+    assignment = {partition: state.replicas for partition, state in image.partitions.items()}
+    return paths.encode_topic(paths.TopicAssignment(image.topic_id, assignment))
+
+
+def creation_of(image: TopicImage, value: bytes, *, controller_epoch: int) -> list[Write]:
+    """All nodes of a topic whose own node gets `value`."""
     return [
         Create(paths.config_path("topics", image.name), paths.encode_config(image.configs)),
-        Create(paths.topic_path(image.name), paths.encode_topic(paths.TopicAssignment(image.topic_id, assignment))),
+        Create(paths.topic_path(image.name), value),
         Create(paths.topic_partitions_path(image.name), b""),
         *_partition_nodes(image.name, image.partitions, controller_epoch),
     ]
 
 
+def grown_node(assigned: paths.TopicAssignment, added: Mapping[int, PartitionState]) -> bytes:
+    """What the topic's node has when `added` is there too."""
+    partitions = {**assigned.partitions, **{partition: state.replicas for partition, state in added.items()}}
+    return paths.encode_topic(assigned._replace(partitions=partitions))
+
+
 def addition_of(
-    name: str,
-    assigned: paths.TopicAssignment,
-    added: Mapping[int, PartitionState],
-    *,
-    controller_epoch: int,
-    version: int,
+    name: str, value: bytes, added: Mapping[int, PartitionState], *, controller_epoch: int, version: int
 ) -> list[Write]:
-    """More partitions for the topic whose node had `assigned` at `version`: of two additions only one finds that."""
-    partitions = {**assigned.partitions, **{index: state.replicas for index, state in added.items()}}
-    grown = assigned._replace(partitions=partitions)
+    """More partitions for a topic: its node had `version` and gets `value`. Of two additions only one finds that."""
     return [
-        SetValue(paths.topic_path(name), paths.encode_topic(grown), version),
+        SetValue(paths.topic_path(name), value, version),
         *_partition_nodes(name, added, controller_epoch),
     ]
 
@@ -37,9 +42,9 @@ def addition_of(
 def removal_of(image: TopicImage) -> list[Write]:
     name = image.name
     writes: list[Write] = []
-    for index in image.partitions:
-        writes.append(Delete(paths.partition_state_path(name, index), ANY_VERSION))
-        writes.append(Delete(paths.partition_path(name, index), ANY_VERSION))
+    for partition in image.partitions:
+        writes.append(Delete(paths.partition_state_path(name, partition), ANY_VERSION))
+        writes.append(Delete(paths.partition_path(name, partition), ANY_VERSION))
     writes.append(Delete(paths.topic_partitions_path(name), ANY_VERSION))
     writes.append(Delete(paths.topic_path(name), ANY_VERSION))
     writes.append(Delete(paths.config_path("topics", name), ANY_VERSION))
@@ -49,8 +54,8 @@ def removal_of(image: TopicImage) -> list[Write]:
 
 def _partition_nodes(name: str, partitions: Mapping[int, PartitionState], controller_epoch: int) -> list[Write]:
     writes: list[Write] = []
-    for index, state in partitions.items():
-        writes.append(Create(paths.partition_path(name, index), b""))
+    for partition, state in partitions.items():
+        writes.append(Create(paths.partition_path(name, partition), b""))
         node = paths.PartitionState(state.leader, state.leader_epoch, state.isr, controller_epoch=controller_epoch)
-        writes.append(Create(paths.partition_state_path(name, index), paths.encode_partition_state(node)))
+        writes.append(Create(paths.partition_state_path(name, partition), paths.encode_partition_state(node)))
     return writes

@@ -19,7 +19,7 @@ class TreeError(Exception):
 
 
 class TreeLoader:
-    """One reading of the tree. All questions go out at once; `on_loaded` comes with the last answer."""
+    """One reading of the tree. All reads go out at once; the last answer calls `on_loaded`."""
 
     def __init__(self, store: Store, on_loaded: OnLoaded) -> None:
         self._store = store
@@ -41,8 +41,10 @@ class TreeLoader:
     def _on_topic(self, name: str, result: Result) -> None:
         assignment = paths.decode_topic(result.path, result.value)
         self._assignments[name] = assignment
-        for index in assignment.partitions:
-            self._ask(self._store.get, paths.partition_state_path(name, index), partial(self._on_state, (name, index)))
+        for partition in assignment.partitions:
+            self._ask(
+                self._store.get, paths.partition_state_path(name, partition), partial(self._on_state, (name, partition))
+            )
 
     def _on_config(self, name: str, result: Result) -> None:
         self._configs[name] = paths.decode_config(result.path, result.value)
@@ -81,10 +83,10 @@ class TreeLoader:
     def _image_of(self, name: str) -> TopicImage:
         assignment = self._assignments[name]
         partitions = {}
-        for index, replicas in sorted(assignment.partitions.items()):
-            state = self._states.get((name, index))
+        for partition, replicas in sorted(assignment.partitions.items()):
+            state = self._states.get((name, partition))
             if state is None:  # assigned, but no leader was ever elected
-                partitions[index] = PartitionState(_NO_LEADER, NO_LEADER_EPOCH, (), replicas)
+                partitions[partition] = PartitionState(_NO_LEADER, NO_LEADER_EPOCH, (), replicas)
             else:
-                partitions[index] = PartitionState(state.leader, state.leader_epoch, state.isr, replicas)
+                partitions[partition] = PartitionState(state.leader, state.leader_epoch, state.isr, replicas)
         return TopicImage(name, assignment.topic_id, self._configs.get(name, {}), partitions)

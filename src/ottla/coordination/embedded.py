@@ -64,7 +64,7 @@ class EmbeddedStore:
     """A `Store` on a file. Owned by the loop's thread, which opens and closes it.
 
     Limits: one process at a time may have it open (`StoreOpenError`); others may read the file (`StoreReader`).
-    If the disk fails, operations end as CONNECTION_LOST and listeners hear SUSPENDED until it works again.
+    If the disk fails, operations end as CONNECTION_LOST, and listeners are called with SUSPENDED until it works again.
     """
 
     def __init__(self, path: str, *, post: Post, clock: Clock = wall_clock_ms) -> None:
@@ -165,7 +165,7 @@ class EmbeddedStore:
         for call in gathered:
             self._queue.put(call)
 
-    # Everything below runs on the thread, except the two that are posted: _tell and _report_death.
+    # Everything below runs on the thread, except the two that are posted: _notify and _report_death.
 
     def _run(self) -> None:
         is_finished = False
@@ -251,7 +251,7 @@ class EmbeddedStore:
     def _expire(self) -> None:
         self._watches.clear()
         self._live_session_id = 0
-        self._post(partial(self._tell, SessionState.EXPIRED))
+        self._post(partial(self._notify, SessionState.EXPIRED))
         self._ensure_session()
 
     def _ensure_session(self) -> bool:
@@ -261,7 +261,7 @@ class EmbeddedStore:
             return False
         self._live_session_id = self._tree.session_id
         self._tree.changes = []  # nobody can watch yet
-        self._post(partial(self._tell, SessionState.CONNECTED, self._live_session_id))
+        self._post(partial(self._notify, SessionState.CONNECTED, self._live_session_id))
         return True
 
     def _probe(self) -> None:
@@ -290,15 +290,15 @@ class EmbeddedStore:
                 connection.execute("ROLLBACK")
             if not self._is_suspended:
                 self._is_suspended = True
-                self._post(partial(self._tell, SessionState.SUSPENDED))
+                self._post(partial(self._notify, SessionState.SUSPENDED))
             return f"the coordination store failed: {error}"
         if self._is_suspended and connection.total_changes != rows_before:  # reading still works on a full disk
             self._is_suspended = False
             if self._live_session_id:
-                self._post(partial(self._tell, SessionState.CONNECTED, self._live_session_id))
+                self._post(partial(self._notify, SessionState.CONNECTED, self._live_session_id))
         return ""
 
-    def _tell(self, state: SessionState, session_id: int = 0) -> None:
+    def _notify(self, state: SessionState, session_id: int = 0) -> None:
         if state == SessionState.CONNECTED:
             self._session_id = session_id
         for listener in self._listeners:

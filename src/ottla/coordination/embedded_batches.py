@@ -37,12 +37,12 @@ def create_all(
         parents.append(parent)
         children[parent] += 1
     created: set[str] = set()
-    outside: set[str] = set()
+    outside: dict[str, None] = {}
     for creation, parent in zip(creations, parents, strict=True):
         if parent not in created:
-            outside.add(parent)
+            outside[parent] = None
         created.add(creation.path)
-    if outside & created:
+    if not created.isdisjoint(outside):
         return None  # a child before its parent
     for parent in outside:
         row = connection.execute("SELECT owner FROM nodes WHERE path = ?", (parent,)).fetchone()

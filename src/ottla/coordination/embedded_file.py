@@ -118,5 +118,5 @@ def _require_layout(connection: sqlite3.Connection, path: str) -> None:
     if version != LAYOUT_VERSION:
         raise StoreOpenError(
             f"coordination store {path} has layout {version}, expected {LAYOUT_VERSION}; "
-            "it is no store of this version of Ottla"
+            "it is not a store of this version of Ottla"
         )

@@ -250,7 +250,7 @@ def decode_config(path: str, value: bytes) -> dict[str, str]:
 
 
 def encode_config_change(entity_path: str) -> bytes:
-    """/config/changes/config_change_N: tells brokers whose settings to read again, as "topics/orders"."""
+    """/config/changes/config_change_N: names the settings that brokers have to read again, as "topics/orders"."""
     return encode_object({"version": 2, "entity_path": entity_path})
 
 

@@ -1,6 +1,6 @@
 """The port of the coordination store: versioned nodes in a tree, ephemerals, sequential nodes, watches, multi.
 
-It answers by callback and knows the hard engine's failures, so that whoever stands on it is written once for both:
+It answers by callback and knows the hard engine's failures, so that its users are written once for both engines:
 `embedded.py` (SQLite, one machine) and a ZooKeeper ensemble. A failure is a `Result`, never an exception.
 
 What every engine promises:
@@ -86,7 +86,7 @@ class WatchEvent(NamedTuple):
 
 
 class SessionState(IntEnum):
-    """What a session listener hears."""
+    """What a session listener is called with."""
 
     CONNECTED = 1
     SUSPENDED = 2  # operations end as CONNECTION_LOST for now; the session may still live
@@ -140,7 +140,7 @@ class Store(Protocol):
         ...
 
     def add_session_listener(self, listener: SessionListener) -> None:
-        """Tell `listener` of every later change; CONNECTED of the first session comes when the store is opened."""
+        """Call `listener` with every later change; CONNECTED of the first session comes when the store is opened."""
         ...
 
     def create(

@@ -36,7 +36,7 @@ class WatchTable:
         path = change.path
         watches = self._on_nodes.pop(path, {})
         if change.kind == WatchKind.DELETED:
-            # A watch that is set on both the node and its children hears of the removal once.
+            # A watch that is set on both the node and its children fires once for the removal.
             watches |= self._on_children.pop(path, {})
         for watch in watches:
             yield watch, change

@@ -1,1 +1,1 @@
-"""Groups and their offsets as replayable shards: a request becomes records and an answer, state is the replay."""
+"""Coordinators as replayable shards: a request becomes records and an answer; replaying them gives the state."""

@@ -1,4 +1,4 @@
-"""The clock and the background threads as ports: the core gets `now_ms` and never waits."""
+"""The ports for the clock and for background threads: the core gets `now_ms` as an argument and never waits."""
 
 import time
 from collections.abc import Callable
@@ -15,8 +15,8 @@ def wall_clock_ms() -> TimestampMs:
 
 
 class Background(Protocol):
-    """Threads for what blocks or burns CPU; the answer comes back on the owner's thread."""
+    """Threads for work that blocks or needs much CPU; the result comes back on the owner's thread."""
 
     def submit(self, work: Callable[[], Any], on_done: Callable[[Any, BaseException | None], None]) -> None:
-        """Run `work` elsewhere, then call `on_done(result, error)` on the event loop."""
+        """Run `work` on another thread, then call `on_done(result, error)` on the event loop."""
         ...

@@ -1,4 +1,4 @@
-"""What a cluster is made of, as plain values: brokers with their endpoints, topics with their partitions."""
+"""A cluster as plain values: brokers with their endpoints, topics with their partitions."""
 
 from typing import Final, NamedTuple
 
@@ -7,9 +7,12 @@ from ottla.core.types import BrokerId, LeaderEpoch
 # Where groups and their committed offsets are kept.
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
+# Only brokers write to them.
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+
 
 class BrokerEndpoint(NamedTuple):
-    """Where clients of one listener reach a broker."""
+    """The address of a broker for clients of one listener."""
 
     listener_name: str
     host: str
@@ -24,7 +27,7 @@ class BrokerInfo(NamedTuple):
     rack: str | None
 
     def endpoint_for(self, listener_name: str) -> BrokerEndpoint | None:
-        """The endpoint that a client of this listener is told about."""
+        """The endpoint for clients of this listener."""
         for endpoint in self.endpoints:
             if endpoint.listener_name == listener_name:
                 return endpoint

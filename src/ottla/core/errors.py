@@ -1,7 +1,7 @@
-"""Kafka's error codes: what a request is answered with when it fails.
+"""Kafka's error codes: how a broker answers a request that fails.
 
 An error on the wire is a value that is returned, never an exception. `ProtocolViolation` is the other kind: the
-peer broke the protocol and its connection is closed without an answer.
+peer broke the protocol, and we close its connection without an answer.
 """
 
 from enum import IntEnum
@@ -149,7 +149,7 @@ class ErrorCode(IntEnum):
 
 
 class ProtocolViolation(Exception):
-    """The peer sent bytes that no correct client sends; the connection is closed, nothing is answered."""
+    """The peer sent bytes that no correct client sends; we close the connection and answer nothing."""
 
 
 class StorageError(Exception):
@@ -157,5 +157,5 @@ class StorageError(Exception):
 
     @property
     def is_out_of_descriptors(self) -> bool:
-        """Raised from the want of a descriptor, which says nothing about the directory."""
+        """No file descriptor was free, which says nothing about the directory."""
         return isinstance(self.__cause__, OSError) and self.__cause__.errno in (EMFILE, ENFILE)

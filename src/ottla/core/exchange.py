@@ -5,7 +5,7 @@ never sees a socket; the network never looks into a frame. Everything runs on th
 """
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ottla.core.disk import FileSlice
 from ottla.core.types import Buffer
@@ -69,16 +69,14 @@ class Peer(Protocol):
     @property
     def listener_name(self) -> str: ...
 
-    # Notes of the handlers: what ApiVersions said about the client's software; where in its last produce request the
-    # records began, 0 before one (broker/known_heads.py).
-    client_software: str
-    produce_head_end: int
+    # The handlers' own: None at first. The network keeps it and never looks at it.
+    handler_notes: Any
 
     # Set by a handler whose answer may as well come some milliseconds later: with nothing but such requests for a
-    # while, the connection is looked at less eagerly.
-    is_patient: bool
+    # while, the connection is read together with others like it (net/batched.py).
+    is_deferrable: bool
 
 
 # (frame without its size, peer) -> the answer; None sends nothing. The frame is writable and valid only during the
-# call: whoever keeps bytes of it copies them. Raising ProtocolViolation closes the connection.
+# call: a handler that keeps bytes of it copies them. Raising ProtocolViolation closes the connection.
 FrameHandler: TypeAlias = Callable[[memoryview, Peer], "Answer | Deferred | None"]

@@ -1,6 +1,6 @@
-"""Which of Ottla's extras brings a library, and what is said where one is not installed.
+"""Which of Ottla's extras brings a library, and the error message where it is not installed.
 
-Imported only by what needs an extra; the extras themselves are declared in pyproject.toml.
+Only code that needs an extra imports it; pyproject.toml declares the extras themselves.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""What the rooms count with: plain numbers in small objects, added to on the event loop.
+"""Counters for the rooms: plain numbers in small objects, changed on the event loop only.
 
-No names, no labels, no text: what a number is called and how it is shown is the exporter's business
-(`broker/metrics/`), which reads these objects when somebody asks.
+No names, no labels, no text: the exporter (`broker/metrics/`) names and prints the numbers; it reads these objects when
+a client asks for metrics.
 """
 
 from bisect import bisect_left
@@ -58,7 +58,7 @@ class Histogram:
 
 
 class ErrorCounts:
-    """How often answers carried which error code; nothing is counted for answers without one."""
+    """How often answers had which error code; answers without one are not counted."""
 
     __slots__ = ("by_code",)
 

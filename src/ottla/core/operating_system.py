@@ -1,7 +1,7 @@
-"""What this operating system has beyond what all POSIX systems share, and what is used where it is missing.
+"""Calls that only some operating systems have, each with a substitute where it is missing.
 
-Chosen once, at import: whoever calls it pays for no test. Broker rooms take these calls from here and from nowhere
-else, so that a system without them (macOS, a BSD) is served by what is named here. docs/platforms.md lists them.
+Chosen once, at import, so that a call needs no test. Broker rooms take these calls from here only, so that a system
+without them (macOS, a BSD) works with the substitutes. docs/platforms.md lists them.
 """
 
 import errno
@@ -12,18 +12,18 @@ import socket
 from collections.abc import Callable
 from typing import Final, Protocol
 
-# For `preadv`: bytes that are in memory, or BlockingIOError. Linux; elsewhere nobody can say what is in memory.
+# For `preadv`: bytes that are in memory, or BlockingIOError. Linux only; elsewhere no call says what is in memory.
 RWF_NOWAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
 CAN_PROBE_PAGE_CACHE: Final = bool(RWF_NOWAIT) and hasattr(os, "preadv")
 
-# For `send`: more follows, wait for it before a packet goes. Linux; elsewhere the header goes in a packet of its own.
+# For `send`: more bytes follow, don't send a packet yet. Linux only; elsewhere the header gets a packet of its own.
 MSG_MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 
 _NOT_OFFERED: Final = frozenset({errno.ENOTSUP, errno.EINVAL, errno.ENOTTY, errno.ENOSYS})
 
 
 class Epoll(Protocol):
-    """As much of `select.epoll` as we use: it is a type that other systems don't have."""
+    """The part of `select.epoll` that we use: other systems don't have that type."""
 
     def register(self, fd: int, eventmask: int, /) -> None: ...
     def unregister(self, fd: int, /) -> None: ...
@@ -32,13 +32,13 @@ class Epoll(Protocol):
     def close(self) -> None: ...
 
 
-# None where there is none: then each descriptor is watched by the event loop itself.
+# None where the system has none: then the event loop itself watches each descriptor.
 open_epoll: Final[Callable[[], Epoll] | None] = getattr(select, "epoll", None)
 EPOLLIN: Final[int] = getattr(select, "EPOLLIN", 1)
 
 
 def _no_advice(fd: int, position: int, length: int) -> None:
-    """Reading ahead is left to the kernel."""
+    """The kernel alone decides what to read ahead."""
 
 
 def _advise_will_need(fd: int, position: int, length: int) -> None:
@@ -76,8 +76,8 @@ def _full_fsync(fd: int) -> None:
         os.fsync(fd)  # network file systems don't know it
 
 
-# Both make a file's contents durable; `sync_data` may leave its times behind, never its size. A folder's names: the
-# first.
+# Both make a file's contents durable; `sync_data` may skip its times, never its size. For the names in a folder use
+# the first.
 sync_file: Final[Callable[[int], None]] = os.fsync if _F_FULLFSYNC is None else _full_fsync
 sync_data: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync) if _F_FULLFSYNC is None else _full_fsync
 
@@ -86,8 +86,8 @@ _RENAME_EXCHANGE: Final = 2  # of Linux's renameat2; RENAME_SWAP of macOS's rena
 
 
 def exchange_names(one: str, other: str) -> bool:
-    """Let two files or folders change places in one step; False where the system or the file system can't."""
-    import ctypes  # milliseconds, which a broker never needs
+    """Swap two files or folders in one step; False where the system or the file system can't."""
+    import ctypes  # takes milliseconds, and a broker never needs it
 
     libc = ctypes.CDLL(None, use_errno=True)
     first, second = os.fsencode(one), os.fsencode(other)

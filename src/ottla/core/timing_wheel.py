@@ -1,7 +1,7 @@
 """The hierarchical timing wheel: many timers, each added, cancelled and expired in constant time.
 
-It owns no clock and no thread: the shell asks `next_expiry_ms()`, sets one timer of the event loop for it and calls
-`advance(now_ms)`. Everything runs on the thread of its owner.
+It has no clock and no thread: its owner asks `next_expiry_ms()`, sets one timer of the event loop for it and calls
+`advance(now_ms)`. Everything runs on the owner's thread.
 """
 
 # How it works, with a tick of 1 ms and 20 slots to a wheel.
@@ -44,7 +44,7 @@ _NOT_QUEUED = -1
 
 
 class _Link:
-    """A place in a circular doubly linked list; the list's head is a link as well."""
+    """A node in a circular doubly linked list; the list's head is a link as well."""
 
     __slots__ = ("_next", "_previous")
 
@@ -52,12 +52,12 @@ class _Link:
     _previous: "_Link"
 
 
-# The neighbour of every task that is in no bucket; a task that pointed at itself would be garbage for the collector.
+# The neighbour of every task that is in no bucket; a task that pointed at itself would be a reference cycle.
 _NOWHERE = _Link()
 
 
 class TimerTask(_Link):
-    """Something to run once at a later time; subclasses say what in `run`.
+    """Something to run once at a later time; subclasses implement `run`.
 
     It can be added again after it ran or was cancelled, also from within `run`.
     """
@@ -157,7 +157,7 @@ class TimingWheel:
         self._place(task, expiration_ms)
 
     def advance(self, now_ms: int, *, step_limit: int = sys.maxsize) -> int:
-        """Run what is due at `now_ms`, oldest tick first; says how many tasks ran.
+        """Run what is due at `now_ms`, oldest tick first; returns how many tasks ran.
 
         A step is a task that is run or that falls to a finer wheel. After `step_limit` of them the rest stays due
         (`next_expiry_ms` says so), so that a crowd of timers cannot hold the event loop for long.

@@ -1,4 +1,4 @@
-"""Names for the plain values that travel between rooms."""
+"""Types for the plain values that rooms pass to each other."""
 
 from typing import NamedTuple, TypeAlias
 

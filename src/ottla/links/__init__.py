@@ -1,4 +1,4 @@
-"""Connections out of a process to brokers, without I/O: bytes and time in, bytes and decisions out.
+"""Connections from a process to brokers, without I/O: bytes and time in, bytes and decisions out.
 
-Both clients and brokers stand on it; whoever owns a loop brings sockets and timers.
+Clients use it, and so will brokers; the owner of a loop provides sockets and timers.
 """

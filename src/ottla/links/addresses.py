@@ -1,10 +1,10 @@
-"""Where brokers are: addresses as users write them and as metadata has them."""
+"""The addresses of brokers, as users write them and as metadata has them."""
 
 from typing import NamedTuple
 
 
 class Address(NamedTuple):
-    """Where a broker listens; prints as users write it."""
+    """The address of a broker; prints as users write it."""
 
     host: str
     port: int

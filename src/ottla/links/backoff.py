@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt: doubled with each failure up to a limit (KIP-580)."""
+"""The wait before the next attempt: it doubles with each failure, up to a limit (KIP-580)."""
 
 from random import Random
 from typing import Final
@@ -7,7 +7,7 @@ _JITTER: Final = 0.2
 
 
 class Backoff:
-    """Spread by a fifth, so that clients that failed together don't come back together."""
+    """Randomized by a fifth, so that clients that failed together don't retry together."""
 
     __slots__ = ("_first_ms", "_max_ms", "_random")
 
@@ -21,6 +21,6 @@ class Backoff:
         return self._first_ms
 
     def delay_ms(self, failures: int) -> int:
-        """After `failures` earlier attempts that failed."""
+        """The wait after `failures` failed attempts."""
         delay_ms = min(self._first_ms << min(failures, 30), self._max_ms)
         return round(delay_ms * self._random.uniform(1 - _JITTER, 1 + _JITTER))

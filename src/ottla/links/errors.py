@@ -1,4 +1,4 @@
-"""What can go wrong between whoever asks a broker and that broker, before an answer says anything.
+"""What can go wrong with a request to a broker before there is an answer.
 
 The exceptions say what was tried and on what. `clients/errors.py` adds those that follow from an answer.
 """
@@ -11,15 +11,15 @@ class ClientError(Exception):
 
 
 class ConnectionFailed(ClientError):
-    """A broker was not reached, went away, or did not answer in time; whether it acted is not known."""
+    """A broker could not be reached, or the connection broke, or no answer came in time; the broker may have acted."""
 
 
 class TimedOut(ClientError, TimeoutError):
-    """An operation was not done within the time that it was given."""
+    """An operation was not done within its time."""
 
 
 class RequestTimedOut(ConnectionFailed, TimedOut):
-    """A request was sent, or waited to be, and no answer came in time; whether the broker acted is not known."""
+    """A request was sent, or waited to be sent, and no answer came in time; the broker may have acted."""
 
 
 class ClientClosed(ClientError):
@@ -27,11 +27,11 @@ class ClientClosed(ClientError):
 
 
 class UnsupportedByBroker(ClientError):
-    """The broker speaks no version of a request that this client knows."""
+    """The broker and this client have no version of a request in common."""
 
 
 def error_name(error_code: int) -> str:
-    """The official name of a code; the number alone for one that is newer than this client."""
+    """The official name of a code; for a code that is newer than this client, its number."""
     try:
         return ErrorCode(error_code).name
     except ValueError:

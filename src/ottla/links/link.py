@@ -1,7 +1,7 @@
-"""The way to one broker: opens a wire when something is to be sent, gives up on time, waits before it tries again.
+"""The link to one broker: opens a wire when there is something to send, times out, and waits before it reconnects.
 
-It decides by the clock and the timers of its loop; sockets are opened by `ClientLoop.open`. Which
-broker a request goes to is its owner's choice.
+It uses the clock and the timers of its loop; `ClientLoop.open` opens sockets. Its owner decides which broker a request
+goes to.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ _NOTHING = memoryview(b"")
 
 
 class Timer(Protocol):
-    """Something planned; cancelling one that ran does nothing."""
+    """A timer; cancelling one that has run does nothing."""
 
     def cancel(self) -> None: ...
 
@@ -35,12 +35,12 @@ class ClientLoop(Protocol):
     def call_soon(self, callback: Callable[[], None]) -> None: ...
 
     def open(self, address: Address, wire: Wire) -> Channel:
-        """Begin to connect; the wire is told how it went, later."""
+        """Begin to connect; the wire learns the result later."""
         ...
 
 
 class Link:
-    """One broker at one address; at most one wire at a time. Its owner makes and closes it."""
+    """One broker at one address; at most one wire at a time. Its owner creates and closes it."""
 
     __slots__ = (
         "_failures",
@@ -74,7 +74,7 @@ class Link:
         on_lost: Callable[["Link", list[InFlightRequest], list[InFlightRequest], ClientError], None],
         random: Random | None = None,
     ) -> None:
-        """`on_lost(link, sent, queued, reason)` gets the requests that went with a connection; it calls them back."""
+        """`on_lost(link, sent, queued, reason)` gets the requests of a lost connection and must call them back."""
         self.broker_id = broker_id
         self.address = address
         self.client_id = client_id
@@ -84,7 +84,7 @@ class Link:
         self._reconnect = Backoff(
             first_ms=settings.reconnect_backoff_ms, max_ms=settings.reconnect_backoff_max_ms, random=random
         )
-        # An attempt gets longer with each failure, as the wait between two of them does.
+        # Each failure makes the timeout of an attempt longer, like the wait between two attempts.
         self._setup_timeout = Backoff(
             first_ms=settings.setup_timeout_ms, max_ms=settings.setup_timeout_max_ms, random=random
         )
@@ -94,14 +94,14 @@ class Link:
         self._failures = 0
         self._is_closed = False
         self._last_used_ms = 0
-        self._setup_timer: Timer | None = None  # of an attempt to connect, or until the next one
+        self._setup_timer: Timer | None = None  # for an attempt to connect, or until the next one
         self._throttle_timer: Timer | None = None
         self._watch_timer: Timer | None = None
         self._watch_at_ms = 0
 
     @property
     def load(self) -> int:
-        """Requests that are sent and not answered, or wait to be sent."""
+        """How many requests wait for their answer or to be sent."""
         return len(self._queue) + (len(self._wire.in_flight) if self._wire is not None else 0)
 
     @property
@@ -136,7 +136,7 @@ class Link:
                 self._setup_timer = self._loop.call_later(self.retry_at_ms - now_ms, self._open)
 
     def throttle(self, delay_ms: int) -> None:
-        """The broker asked for a pause: nothing is sent before it is over, and the wait costs no request its time."""
+        """The broker asked for a pause: send nothing until it is over; the pause does not count against timeouts."""
         if delay_ms <= 0 or self._is_closed:
             return
         if self._throttle_timer is not None:
@@ -144,12 +144,12 @@ class Link:
         self._throttle_timer = self._loop.call_later(delay_ms, self._resume)
 
     def close(self, reason: ClientError) -> None:
-        """Close the connection and fail whatever is under way."""
+        """Close the connection and fail all requests."""
         if not self._is_closed:
             self._is_closed = True
             self._drop(reason)
 
-    # Opening.
+    # Connecting.
 
     def _open(self) -> None:
         self._setup_timer = None
@@ -164,7 +164,7 @@ class Link:
     def _setup_timed_out(self) -> None:
         self._setup_timer = None
         if self._wire is not None and not self.is_ready:
-            self._wire.broken(f"not reached: still {self._wire.state.value} when the time for it was over")
+            self._wire.broken(f"not reached: still {self._wire.state.value} after the timeout")
 
     def _ready(self) -> None:
         self._cancel_setup()
@@ -179,7 +179,7 @@ class Link:
         self._drop(reason)
 
     def _drop(self, reason: ClientError) -> None:
-        """The wire is gone, or goes now: plan the next attempt, then say what was lost with it."""
+        """The wire is closed, or is closed now: plan the next attempt, then report the lost requests."""
         wire, self._wire = self._wire, None
         sent: list[InFlightRequest] = []
         if wire is not None:
@@ -235,7 +235,7 @@ class Link:
     def _fail_soon(self, request: InFlightRequest, error: ClientError) -> None:
         self._loop.call_soon(lambda: request.on_frame(request.version, error))
 
-    # Giving up: one timer for the earliest deadline; it looks at all of them when it fires.
+    # Timeouts: one timer for the earliest deadline; it checks all of them when it fires.
 
     def _watch(self, at_ms: int, now_ms: int) -> None:
         if self._watch_timer is not None:
@@ -255,7 +255,7 @@ class Link:
             else None
         )
         if wire is not None and late is not None:
-            # Answers come in order, so nothing behind it can come either. Only a new connection helps.
+            # Answers come in order, so no later one can come either. Only a new connection helps.
             wire.in_flight.remove(late)
             self._time_out(late, "no answer")
             wire.broken(f"closed: no answer to {late.name} within {late.timeout_ms} ms")
@@ -266,7 +266,7 @@ class Link:
                 self._queue = deque(request for request in self._queue if request.deadline_ms > now_ms)
             for request in expired:
                 self._time_out(request, "not sent, the broker was not reached")
-        # Of requests held by a throttle `_resume` sees to the time; idle is only who has nothing under way.
+        # `_resume` handles the time of throttled requests; a link is idle only without requests.
         deadlines = [request.deadline_ms for request in self._queue] if self._throttle_timer is None else []
         if wire is not None and self.is_ready:
             deadlines += [request.deadline_ms for request in wire.in_flight]
@@ -287,7 +287,7 @@ class Link:
 
 
 def failed(request: InFlightRequest, reason: ClientError) -> ClientError:
-    """What a request is told that was lost with its connection."""
+    """The error for a request whose connection was lost."""
     return (
         ConnectionFailed(f"{reason}; {request.name} was not answered") if type(reason) is ConnectionFailed else reason
     )

@@ -1,10 +1,10 @@
-"""The figures that one client's network goes by; filled from its config (`ClientConfig.network_settings`)."""
+"""The settings of one client's network, from its config (`ClientConfig.network_settings`)."""
 
 from typing import NamedTuple
 
 
 class NetworkSettings(NamedTuple):
-    """Kafka's defaults, but for the buffers of sockets, which the operating system sizes better by itself."""
+    """Kafka's defaults, except for socket buffers, which the operating system sizes better by itself."""
 
     request_timeout_ms: int = 30_000
     reconnect_backoff_ms: int = 50

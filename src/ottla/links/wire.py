@@ -1,6 +1,6 @@
-"""One connection as bytes in and bytes out: frames, correlation ids, and the versions agreed on at its start.
+"""One connection as bytes in and bytes out: frames, correlation ids, and the versions negotiated at its start.
 
-No socket and no clock: a channel carries the bytes, `link.py` decides when to open, what to send and when to give up.
+No socket and no clock: a channel carries the bytes; `link.py` decides when to open, what to send and when to time out.
 """
 
 from collections import deque
@@ -18,19 +18,19 @@ from ottla.protocol.codec import decode_response, encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 FRAME_BYTES_MAX: Final = 512 * 1024 * 1024
-# Read into this first; a frame larger than half of it gets memory of its own and the socket writes there directly.
+# The first buffer for reads; a frame larger than half of it gets its own memory, and the socket writes there directly.
 SCRATCH_BYTES: Final = 64 * 1024
 
-# Memory for frames up to so many bytes is used again when nobody looks at the frame any more: new memory comes zeroed
-# and page by page, which costs a consumer at full speed a tenth of its time.
+# Memory of frames up to this size is reused when no view of the frame is left: new memory comes zeroed and page by
+# page, which costs a consumer at full speed a tenth of its time.
 _SPARE_BYTES_MAX: Final = 2 * 1024 * 1024
-_SPARES_MAX: Final = 3  # one is being decoded, one waits for that, one arrives
+_SPARES_MAX: Final = 3  # one is being decoded, one waits, one arrives
 
 NOT_CHOSEN: Final[BrokerId] = -1
 
 _SIZE: Final = Struct(">i")
 _CORRELATION_ID_MAX: Final = 2**31 - 1
-# The oldest version with the client's name in it; a broker that is older says so and names what it has (KIP-511).
+# The oldest version that has the client's name; an older broker refuses it and lists its versions (KIP-511).
 _API_VERSIONS_FIRST_TRY: Final = 3
 
 Encode: TypeAlias = Callable[[int, int, str], Sequence[Buffer]]
@@ -38,17 +38,17 @@ OnFrame: TypeAlias = Callable[[int, memoryview | ClientError], None]
 
 
 class Channel(Protocol):
-    """A socket as the wire sees it. Nothing is called back within these calls."""
+    """A socket for a wire. These methods never call back before they return."""
 
     def send(self, parts: Sequence[Buffer]) -> None:
-        """Take the bytes, all of them; they go out as the peer takes them."""
+        """Take all bytes; they are sent as fast as the peer takes them."""
         ...
 
     def close(self) -> None: ...
 
 
 class InFlightRequest:
-    """One request on its way: how to pack it, who gets the answer, and until when it may take."""
+    """One request: how to encode it, who gets the answer, and its deadline."""
 
     __slots__ = (
         "api_key",
@@ -80,11 +80,11 @@ class InFlightRequest:
         self.versions = versions
         self.timeout_ms = timeout_ms
         self.expects_response = expects_response
-        self.broker_id: BrokerId = NOT_CHOSEN  # whose link it went to
+        self.broker_id: BrokerId = NOT_CHOSEN  # the broker whose link it went to
         self.deadline_ms = 0
         self.version = versions[1]
         self.correlation_id = -1
-        # For one that any broker may answer: what was tried so far, with the outcome of each. None for the others.
+        # If any broker may answer: those that were tried so far, with the outcome of each. Else None.
         self.tried: dict[int, str] | None = None
 
     @property
@@ -94,13 +94,13 @@ class InFlightRequest:
 
 class WireState(Enum):
     CONNECTING = "connecting"
-    AGREEING = "agreeing on versions"
+    AGREEING = "negotiating versions"
     READY = "ready"
     CLOSED = "closed"
 
 
 class Wire:
-    """Lives as long as its connection. `on_ready` and `on_lost` are called once each at most, never after `close`."""
+    """Lives as long as its connection. It calls `on_ready` and `on_lost` at most once each, never after `close`."""
 
     __slots__ = (
         "_channel",
@@ -146,19 +146,19 @@ class Wire:
         self._large_filled = 0
         self._spares: deque[bytearray] = deque()
 
-    # What the link calls.
+    # For the link.
 
     def attach(self, channel: Channel) -> None:
         self._channel = channel
 
     def close(self) -> None:
-        """Drop the connection without a word to anyone; whoever has requests in flight sees to them."""
+        """Close the connection and call nothing back; the caller handles the requests in flight."""
         self.state = WireState.CLOSED
         if self._channel is not None:
             self._channel.close()
 
     def version_for(self, api_key: int, ours: tuple[int, int]) -> int | UnsupportedByBroker:
-        """The highest version that both sides speak, or why there is none."""
+        """The highest version that both sides support, or why there is none."""
         theirs = self.versions.get(api_key)
         if theirs is None:
             return UnsupportedByBroker(f"{self.address}: the broker does not serve {ApiKey(api_key).name}")
@@ -166,32 +166,32 @@ class Wire:
         if version < max(ours[0], theirs[0]):
             return UnsupportedByBroker(
                 f"{self.address}: {ApiKey(api_key).name} is served in versions {theirs[0]} to {theirs[1]}, "
-                f"this client speaks {ours[0]} to {ours[1]}"
+                f"this client supports {ours[0]} to {ours[1]}"
             )
         return version
 
     def send(self, request: InFlightRequest) -> None:
-        """Pack and send, in the version that `ask` has by now."""
+        """Encode and send, in the version that the request has by now."""
         assert self.state is WireState.READY and self._channel is not None
         request.correlation_id = correlation_id = self._next_correlation_id()
         self._channel.send(request.encode(request.version, correlation_id, self._client_id))
         if request.expects_response:
             self.in_flight.append(request)
 
-    # What the channel calls.
+    # For the channel.
 
     def connected(self) -> None:
         self.state = WireState.AGREEING
         self._ask_for_versions()
 
     def buffer(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """The buffer for the next bytes; never empty."""
         if self._large_view is not None:
             return self._large_view[self._large_filled :]
         return self._scratch_view[self._end :]
 
     def received(self, count: int) -> None:
-        """`count` bytes were put into `buffer`; every frame that is whole now is handed out."""
+        """`count` bytes are in `buffer`; pass on every frame that is complete now."""
         frame = self._large_view
         if frame is not None:
             self._large_filled += count
@@ -209,7 +209,7 @@ class Wire:
             start = position + 4
             if end - start >= size:
                 position = start + size
-                # A copy: the frame is its receiver's own and may be kept, this buffer is used again.
+                # A copy: the receiver may keep its frame, and this buffer is reused.
                 self._take(memoryview(bytes(view[start:position])))
                 if self.state is WireState.CLOSED:
                     return
@@ -227,7 +227,7 @@ class Wire:
         self._end = rest
 
     def lost(self, reason: str) -> None:
-        """The socket failed or was closed by the peer."""
+        """The socket failed or the peer closed it."""
         self.broken(reason)
 
     def broken(self, reason: str) -> None:
@@ -242,9 +242,9 @@ class Wire:
         return correlation_id
 
     def _memory_for(self, size: int) -> memoryview:
-        """For a large frame: what an earlier one lay in, or new."""
+        """Memory for a large frame: that of an earlier one, or new."""
         if size > _SPARE_BYTES_MAX:
-            # A mapping of its own goes back to the system with the frame; `malloc` keeps what was as large as that.
+            # A mapping returns to the system with its frame; `malloc` would keep memory of that size.
             from mmap import mmap
 
             return memoryview(mmap(-1, size))
@@ -252,7 +252,7 @@ class Wire:
         for _ in range(len(spares)):
             spare = spares.popleft()
             try:
-                spare.pop()  # refused while there is a view of it
+                spare.pop()  # fails while there is a view of it
             except BufferError:
                 spares.append(spare)
                 continue
@@ -290,7 +290,7 @@ class Wire:
         if correlation_id != self._correlation_id:
             self.broken(f"answer {correlation_id} came, {self._correlation_id} was expected; is this a Kafka broker?")
             return
-        # Whatever was asked for, this error comes in a body of version 0.
+        # This error always has a body of version 0.
         is_refused = len(frame) >= 6 and int.from_bytes(frame[4:6], "big") == ErrorCode.UNSUPPORTED_VERSION
         try:
             _, answer = decode_response(ApiVersionsResponse, 0 if is_refused else self._versions_asked, frame)

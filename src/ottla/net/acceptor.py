@@ -95,7 +95,7 @@ class Acceptor:
                 if error.errno in _OUT_OF_DESCRIPTORS:
                     # The socket stays readable: without a pause the loop would spin and serve nobody.
                     environment.metrics.count_refused(OPEN_FILES)
-                    if not self._is_out_of_descriptors:  # said once, until somebody is let in again
+                    if not self._is_out_of_descriptors:  # logged once, until a connection is accepted again
                         self._is_out_of_descriptors = True
                         environment.log.info(
                             "%s: accepting paused: %s; raise the limit of open files", self.listener, error

@@ -1,4 +1,4 @@
-"""A log that a misbehaving peer can't fill: so many lines per interval, then only their number."""
+"""A log that a misbehaving peer can't fill: a bounded number of lines per interval, then only a count."""
 
 import logging
 
@@ -30,7 +30,7 @@ class BoundedLog:
     def bug(self, error: Exception, message: str, *arguments: object) -> None:
         """Log an exception with its traceback; or only count.
 
-        Counted apart: the one line that tells of a bug must not drown among those about bad peers.
+        Counted apart: the one line about a bug must not drown among those about bad peers.
         """
         if self._bugs_left:
             self._bugs_left -= 1

@@ -13,7 +13,7 @@ DEFAULT_RETAINED_MAX_BYTES = 64 * 1024 * 1024
 
 
 class BufferPool:
-    """Owned by the server. `give` takes back exactly what `take` gave; whoever took it uses it no more."""
+    """Owned by the server. `give` takes back exactly what `take` gave; it must not be used afterwards."""
 
     __slots__ = ("_free", "_low_water", "_retained_max_bytes", "retained_bytes")
 
@@ -38,7 +38,7 @@ class BufferPool:
         return memoryview(bytearray(size))
 
     def give(self, buffer: memoryview) -> None:
-        """Take a buffer back; over the bound it is let go."""
+        """Take a buffer back; above the bound it is freed."""
         size = len(buffer)
         if self.retained_bytes + size > self._retained_max_bytes:
             return
@@ -50,7 +50,7 @@ class BufferPool:
         self.retained_bytes += size
 
     def trim(self) -> None:
-        """Let go of half of what nobody took since the last call, rounded up: an idle broker ends with nothing."""
+        """Free half of what nobody took since the last call, rounded up: an idle broker ends with nothing."""
         for size, free in self._free.items():
             surplus = (self._low_water[size] + 1) // 2
             del free[:surplus]

@@ -23,7 +23,7 @@ class ConnectionQuota:
         self._refilled_at_s: float | None = None
 
     def update_limits(self, limits: NetworkLimits) -> None:
-        """From now on these hold; whoever is connected stays."""
+        """Use these limits from now on; open connections stay."""
         self._limits = limits
         self._rate = limits.max_connection_creation_rate
         self._tokens = min(self._tokens, float(self._rate))

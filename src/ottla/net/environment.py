@@ -8,13 +8,12 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.core.exchange import FrameHandler
+from ottla.net.batched import BatchedConnections
 from ottla.net.bounded_log import BoundedLog
 from ottla.net.buffer_pool import BufferPool
 from ottla.net.limits import NetworkLimits
 from ottla.net.memory_budget import MemoryBudget
-from ottla.net.metrics import NetworkMetrics
 from ottla.net.page_cache import PageCacheProbe
-from ottla.net.quiet import QuietConnections
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -23,11 +22,36 @@ if TYPE_CHECKING:
 
 # What a connection reads at once, apart from the body of a larger frame. It is also all that has to be copied aside
 # when a request holds the connection, so it is smaller while memory is short.
-SIP_BYTES = 128 * 1024
-TIGHT_SIP_BYTES = 8 * 1024
+READ_CHUNK_BYTES = 128 * 1024
+TIGHT_READ_CHUNK_BYTES = 8 * 1024
 
 # A frame up to this size that is cut off is read on behind what is there, together with the frames after it.
 CARRY_FRAME_MAX_BYTES = 4 * 1024
+
+
+class NetworkMetrics:
+    """Plain integers that the loop's thread adds to and anybody may read.
+
+    `connections` is the number now, everything else only grows.
+    """
+
+    __slots__ = ("accepted", "bytes_in", "bytes_out", "closed", "cold_reads", "connections", "frames", "refused")
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.accepted = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.frames = 0
+        self.cold_reads = 0
+        self.closed: dict[str, int] = {}  # by reason
+        self.refused: dict[str, int] = {}  # by the limit that was reached
+
+    def count_closed(self, reason: str) -> None:
+        self.closed[reason] = self.closed.get(reason, 0) + 1
+
+    def count_refused(self, limit: str) -> None:
+        self.refused[limit] = self.refused.get(limit, 0) + 1
 
 
 class Runnable(Protocol):
@@ -51,11 +75,11 @@ class Environment:
         "metrics",
         "page_cache",
         "pool",
-        "quiet",
+        "batched",
         "scratch",
-        "sip",
+        "read_chunk",
         "tick",
-        "tight_sip",
+        "tight_read_chunk",
         "watched",
     )
 
@@ -77,10 +101,10 @@ class Environment:
         self.pool = BufferPool()
         self.budget = MemoryBudget(limits.in_flight_max_bytes)
         self.page_cache = PageCacheProbe()
-        self.quiet = QuietConnections(loop)
-        self.scratch = memoryview(bytearray(SIP_BYTES + CARRY_FRAME_MAX_BYTES))
-        self.sip = self.scratch[:SIP_BYTES]
-        self.tight_sip = self.scratch[:TIGHT_SIP_BYTES]
+        self.batched = BatchedConnections(loop)
+        self.scratch = memoryview(bytearray(READ_CHUNK_BYTES + CARRY_FRAME_MAX_BYTES))
+        self.read_chunk = self.scratch[:READ_CHUNK_BYTES]
+        self.tight_read_chunk = self.scratch[:TIGHT_READ_CHUNK_BYTES]
         self.tick = 0  # the coarse clock: sweeps so far
         self.watched: list[Connection] = []  # with a frame half read or output stuck; the sweep looks after them
         self._run_queue: list[Runnable] = []

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from asyncio import TimerHandle
 
 # A frame has its deadline, and on top of it the time that its bytes so far take at the slowest speed we bear: a large
-# frame on a thin line may finish, one byte a second may not. When others wait for the memory, patience is shorter.
+# frame on a thin line may finish, one byte a second may not. When others wait for the memory, the deadline is shorter.
 _SLOWEST_BYTES_PER_MS = 32
 _SLOWEST_BYTES_PER_MS_WHEN_TIGHT = 1024
 _TIGHT_DEADLINE_DIVISOR = 6

@@ -1,4 +1,4 @@
-"""Telling what a peer really speaks from a frame size that can't be one: the operator gets a reason, not a number."""
+"""Recognises TLS and HTTP by a frame size that can't be one: the operator gets a reason, not a number."""
 
 _HTTP_STARTS = frozenset(int.from_bytes(word, "big") for word in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE"))
 _TLS_HANDSHAKE_VERSIONS = range(0x160300, 0x160305)  # record type 22, versions 3.0 to 3.4, then the length

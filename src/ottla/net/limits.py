@@ -1,6 +1,6 @@
 """What a peer may cost: the limits of the network, named after their configuration keys.
 
-Only values live here; who enforces each of them is said beside it.
+Only values live here; a comment names the file that enforces each.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 NO_LIMIT = 2_147_483_647
 
-# `queued.max.request.bytes=-1` means "no bound" in Kafka; a broker that strangers can fill up to death is no use.
+# `queued.max.request.bytes=-1` means "no bound" in Kafka; strangers could fill the memory of such a broker.
 DEFAULT_IN_FLIGHT_MAX_BYTES = 256 * 1024 * 1024
 
 _NO_OVERRIDES: Mapping[str, int] = MappingProxyType({})
@@ -18,7 +18,7 @@ _NO_OVERRIDES: Mapping[str, int] = MappingProxyType({})
 class NetworkLimits(NamedTuple):
     """Defaults are Kafka's where Kafka has the key, except the backlog and the buffers (-1: the kernel tunes them)."""
 
-    # connection.py
+    # inbox.py
     socket_request_max_bytes: int = 104_857_600
     pre_auth_request_max_bytes: int = 524_288
     queued_max_request_bytes: int = -1  # all connections together; -1: DEFAULT_IN_FLIGHT_MAX_BYTES

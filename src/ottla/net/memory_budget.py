@@ -8,10 +8,10 @@ from typing import Protocol
 
 
 class BudgetWaiter(Protocol):
-    """Somebody in the line."""
+    """A connection in the line."""
 
     def on_budget_granted(self, length: int) -> None:
-        """`length` bytes are reserved for you now; called on the loop, must only take note and schedule."""
+        """`length` bytes are reserved for it now; called on the loop, must only take note and schedule."""
         ...
 
 
@@ -25,7 +25,7 @@ class MemoryBudget:
         self._waiters: dict[BudgetWaiter, int] = {}  # in the order they came
         self.reserved_bytes = 0  # of frames that are being read
         self.aside_bytes = 0  # read already and set aside until their connection goes on
-        self.is_tight = False  # somebody waits, or the bound is reached: connections read in small sips
+        self.is_tight = False  # somebody waits, or the bound is reached: connections read in small chunks
 
     def take_or_wait(self, waiter: BudgetWaiter, length: int) -> bool:
         """Reserve at once (True), or put `waiter` at the end of the line."""
@@ -44,7 +44,7 @@ class MemoryBudget:
         self._update_tight()
 
     def set_aside(self, length: int) -> None:
-        """Account for bytes that are in memory already; they may overstep the bound, by one sip per connection."""
+        """Account for bytes that are in memory already; they may overstep the bound, by one read per connection."""
         self.aside_bytes += length
         self._update_tight()
 

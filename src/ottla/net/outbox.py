@@ -37,7 +37,7 @@ class OutboxOwner(Protocol):
 
     def on_output_drained(self) -> None: ...
 
-    def on_output_refused(self) -> None:
+    def on_reset(self) -> None:
         """The peer takes nothing more; what was queued is gone."""
         ...
 
@@ -280,7 +280,7 @@ class Outbox:
     def _on_refused(self) -> None:
         self.drop()
         if self._owner is not None:
-            self._owner.on_output_refused()
+            self._owner.on_reset()
 
     def _break(self, reason: str) -> None:
         if self._owner is not None:

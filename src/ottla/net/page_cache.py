@@ -18,7 +18,7 @@ class TruncatedSliceError(Exception):
 
 
 class PageCacheProbe:
-    """Owned by the server. Where the kernel or the file system can't tell, everything counts as cached."""
+    """Owned by the server. Where the kernel or the file system can't say, everything counts as cached."""
 
     __slots__ = ("is_supported",)
 
@@ -41,7 +41,7 @@ class PageCacheProbe:
                 raise
             self.is_supported = False
             return read_slice(part)
-        # A short count is the cached beginning, or the end of the file; the blocking read on the thread tells which.
+        # A short count is the cached beginning, or the end of the file; the blocking read on the thread shows which.
         return buffer if count == length else None
 
     def is_cached(self, part: FileSlice, length: int) -> bool:

@@ -14,17 +14,16 @@ from ottla.core.exchange import FrameHandler
 from ottla.net.acceptor import Acceptor
 from ottla.net.connection import Connection
 from ottla.net.connection_quota import ConnectionQuota
-from ottla.net.environment import Environment
+from ottla.net.environment import Environment, NetworkMetrics
 from ottla.net.expiry import Expiry
 from ottla.net.limits import NO_LIMIT, NetworkLimits
-from ottla.net.metrics import NetworkMetrics
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, TimerHandle
 
 
 class Server:
-    """Made by the broker's composition root, which calls `stop` or `close` once. `executor` reads cold files.
+    """Made by `Broker`; its core calls `stop` or `close` once. `executor` reads cold files.
 
     `descriptors_max` is how many connections the process has descriptors for, beside its files.
     """
@@ -72,9 +71,9 @@ class Server:
         return self._environment.pool.retained_bytes
 
     @property
-    def quiet_connections(self) -> int:
+    def batched_connections(self) -> int:
         """Connections of which only requests come that may wait a moment."""
-        return len(self._environment.quiet)
+        return len(self._environment.batched)
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
@@ -82,7 +81,7 @@ class Server:
         return tuple(acceptor.listener for acceptor in self._acceptors)
 
     def bind(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
-        """Bind and listen; clients can connect but nobody is accepted yet. All or none; raises BindError."""
+        """Bind and listen; clients can connect but are not accepted yet. All or none; raises BindError."""
         try:
             for listener in listeners:
                 self._acceptors.append(Acceptor(self._environment, listener, self._quota, self._on_accepted))
@@ -100,7 +99,7 @@ class Server:
         self._quota.update_limits(limits)
 
     def stop(self, *, drain_ms: int, on_stopped: Callable[[], None]) -> None:
-        """Accept nobody, start no request, answer those that were started for at most `drain_ms`, then close all.
+        """Accept and start nothing more, answer what was started for at most `drain_ms`, then close all.
 
         `on_stopped` is called once, on a later turn of the loop.
         """

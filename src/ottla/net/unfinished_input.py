@@ -1,4 +1,4 @@
-"""The bytes that a connection has read and not started: the rest of a sip, or a larger frame on its way.
+"""The bytes that a connection has read and not started: the rest of a read, or a larger frame on its way.
 
 Holds the connection's share of the buffer pool and of the memory budget, and gives it back. Knows no socket.
 """

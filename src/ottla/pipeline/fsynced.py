@@ -1,4 +1,4 @@
-"""Small files and names that must outlive a crash: written under another name, synced, renamed."""
+"""Small files and names that must survive a crash: written under another name, synced, renamed."""
 
 import os
 from pathlib import Path

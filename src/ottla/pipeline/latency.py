@@ -1,4 +1,4 @@
-"""Latencies in a table of fixed size: any number of them costs the same memory, and percentiles are near at hand."""
+"""A latency histogram of fixed size: any number of latencies costs the same memory, and percentiles are cheap."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ _COARSE_MS_MAX: Final = 60_000
 
 
 class LatencyHistogram:
-    """Steps of 0.05 ms up to 100 ms, then of 1 ms up to a minute, where it ends."""
+    """Buckets of 0.05 ms up to 100 ms, then of 1 ms up to a minute, where it ends."""
 
     __slots__ = ("_buckets", "count", "max_ms")
 
@@ -31,7 +31,7 @@ class LatencyHistogram:
             self._buckets[_FINE_BUCKETS + coarse_ms - _FINE_MS_MAX] += 1
 
     def percentile_ms(self, percent: float) -> float | None:
-        """The upper end of the step in which that share of all is reached; None when there are none."""
+        """The upper end of the bucket that reaches this share of all; None without any latency."""
         if not self.count:
             return None
         wanted = self.count * percent / 100

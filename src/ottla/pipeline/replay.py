@@ -1,7 +1,7 @@
-"""A replay: the topics once more from their beginning, into shadow tables, to compare with the tables and to swap in.
+"""A replay reads the topics again from their beginning into shadow tables, to compare with the tables and to swap in.
 
-It has a checkpoint, groups and tables of its own and sends no dead letters: the jobs that run see nothing of it. Only
-the swap needs them stopped, and is refused while they are not, or when it would lose rows.
+It has a checkpoint, groups and tables of its own and sends no dead letters, so running jobs don't notice it. Only the
+swap needs them stopped: it is refused while they run, or when it would lose rows.
 """
 
 import shutil
@@ -25,17 +25,17 @@ DEFAULT_NAME: Final = "replay"
 
 
 class ReplayFailed(Exception):
-    """Not all of the topics was worked off; the next replay of this name goes on from there."""
+    """The replay did not read the topics to their ends; the next one of this name continues there."""
 
 
 class WouldLose(Exception):
-    """Rows of the tables are not among the shadow's: a swap would lose them."""
+    """The shadow lacks rows of the tables: a swap would lose them."""
 
 
 class Replay:
-    """One replay, by name: one that was ended early, or is repeated later, goes on from where it was.
+    """One replay, by name: one that ended early, or is repeated later, continues where it was.
 
-    `checkpoint` is the folder of the jobs that run; the replay's own lies in it.
+    The plan's `checkpoint` is the folder of the running jobs; the replay's own is in it.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Replay:
         settings: Settings,
         *,
         name: str,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         show: Callable[[Sequence[JobProgress]], None],
     ) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class Replay:
             trigger_ms=None,
             replay=name,
         )
-        self._runner = Runner(own_plan, settings, open_store=lambda: store.shadow(name), tell=tell, show=show)
+        self._runner = Runner(own_plan, settings, open_store=lambda: store.shadow(name), report=report, show=show)
         self._name = name
 
     @property
@@ -68,10 +68,10 @@ class Replay:
         self._runner.ask_to_stop()
 
     def fill(self, start_spark: Callable[[], "SparkSession"]) -> None:
-        """Work off all that is on the topics now into the shadow."""
+        """Process all records that are on the topics now into the shadow."""
         is_well = self._runner.run(start_spark)
         if not is_well or any(each.state != DONE for each in self.progress):
-            raise ReplayFailed("the replay was not finished; begin it again with the same name, it goes on from there")
+            raise ReplayFailed("the replay did not finish; start it again with the same name, and it continues there")
 
     def differences(self) -> list[Difference]:
         """Between the tables and the shadow."""
@@ -83,23 +83,23 @@ class Replay:
 
     @contextmanager
     def jobs_stopped(self) -> Iterator[None]:
-        """No job of the tables runs, and none can be started. CheckpointRefused names the process in the way."""
+        """Within it no job of the tables runs or can start. CheckpointRefused names the process in the way."""
         with ExitStack() as stack:
             for job in JOBS:
                 stack.enter_context(Checkpoint(self._main_checkpoint, job).claimed())
             yield
 
     def swap(self, differences: Sequence[Difference], *, may_lose: bool = False) -> str:
-        """The shadow's tables become the tables; the name under which the old ones stay. Within `jobs_stopped`."""
+        """Make the shadow's tables the tables; returns the name of the old ones. Call it within `jobs_stopped`."""
         lost = {each.table: each.only_here for each in differences if each.only_here}
         if lost and not may_lose:
-            told = ", ".join(f"{rows:,} of {table}" for table, rows in lost.items())
+            rows_lost = ", ".join(f"{rows:,} of {table}" for table, rows in lost.items())
             raise WouldLose(
-                f"nothing was swapped, rows would be lost: {told}. They are of events that the topics no longer hold, "
-                "or of jobs that were not replayed"
+                f"nothing was swapped, rows would be lost: {rows_lost}. They are of events that the topics no longer "
+                "hold, or of jobs that were not replayed"
             )
         self._store.swap(self._name)
-        # What it says it has read is in the tables now: the next replay of this name begins with an empty shadow.
+        # The events that it has read are in the tables now: the next replay of this name begins with an empty shadow.
         shutil.rmtree(self._own_checkpoint, ignore_errors=True)
         return f"{self._name}-before"
 

@@ -1,8 +1,7 @@
-"""Retention: which days of tables are old enough to go, from when on a table is whole, and what a run drops when.
+"""Retention: which days of tables are old enough to drop, since when a table is complete, and when a run drops what.
 
-Days count back from the newest one that a table holds, so that a replay of old traffic keeps what the first run kept.
-What was dropped is noted in the store: who proves something by the events must know that some are gone. Rows that go
-by something else than a day are `trimming`'s.
+Days count back from the newest one in a table, so that a replay of old traffic keeps what the first run kept. The store
+notes what was dropped: a proof by the events must know that some are gone. `trimming` drops rows by other rules.
 """
 
 import time
@@ -30,7 +29,7 @@ _DELETED_AT_ONCE: Final = 20_000
 
 
 class Expiry(NamedTuple):
-    """The days of one table, and those of them that go: all before `before_day`."""
+    """The days of one table, and those to drop: all before `before_day`."""
 
     table: str
     before_day: str
@@ -38,7 +37,7 @@ class Expiry(NamedTuple):
 
 
 def retention_limits(settings: Settings) -> dict[str, int]:
-    """Table -> how many days it keeps: log tables, and the detectors' facts that verdicts need for a span only."""
+    """Table -> days to keep: for log tables, and for facts that verdicts need only for a span."""
     limits = settings.retention_days()
     fact_days = settings.get_int("retention.fact_days")
     if fact_days:
@@ -50,7 +49,7 @@ def retention_limits(settings: Settings) -> dict[str, int]:
 
 
 def plan_expiry(store: Store, retention_days: Mapping[str, int]) -> list[Expiry]:
-    """For each table with a limit, the days that are beyond it; tables without such days are left out."""
+    """For each table with a limit, the days beyond it; tables without such days are left out."""
     plan = []
     for name, limit in sorted(retention_days.items()):
         days = store.days(name)
@@ -64,7 +63,7 @@ def plan_expiry(store: Store, retention_days: Mapping[str, int]) -> list[Expiry]
 
 
 def expire(store: Store, plan: list[Expiry], *, now_ms: int) -> int:
-    """Carry the plan out; how many days were dropped. The note comes first: it may say too much, never too little."""
+    """Drop the days; returns how many. The note comes first: it may name too many days, never too few."""
     dropped = 0
     for table, before_day, _ in plan:
         midnight = datetime.fromisoformat(before_day).replace(tzinfo=UTC)
@@ -74,9 +73,9 @@ def expire(store: Store, plan: list[Expiry], *, now_ms: int) -> int:
 
 
 def trim(store: Store, plan: Sequence[Trim], *, now_ms: int) -> int:
-    """Carry the plan out; how many rows went. Where alerts went is noted first: they must not be told once more.
+    """Delete the rows; returns how many. Dropped alerts are noted first, as nobody may send them again.
 
-    That it was done is noted last.
+    The note that it was done comes last.
     """
     for table, before_ms, keys in plan:
         if table in (DEVICE_ALERT.name, INVITE_ALERT.name):
@@ -94,7 +93,7 @@ def _note(store: Store, table: str, name: str, value_ms: int, *, now_ms: int) ->
 
 
 class RetentionKeeper:
-    """Drops what is beyond the limits while jobs run: now and then, and when they are done. Owned by the runner."""
+    """Drops rows beyond the limits while jobs run: now and then, and when they are done. Owned by the runner."""
 
     def __init__(
         self,
@@ -102,19 +101,19 @@ class RetentionKeeper:
         retention_days: Mapping[str, int],
         trim_rules: TrimRules | None = None,
         *,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._store = store
         self._retention_days = retention_days
         self._trim_rules = trim_rules
-        self._tell = tell
+        self._report = report
         self._looked_at_s: float | None = None
         self._trimmed_at_s: float | None = None
 
     def look(self, now_s: float, *, is_last: bool) -> None:
-        """Cheap unless it is time. A store that can't drop something now is told of, and tried again later."""
+        """Cheap unless it is time. Reports a store that can't drop rows now, and tries again later."""
         if self._looked_at_s is None or self._trimmed_at_s is None:
-            # Not in the first moments of a run, which have enough to do.
+            # Not at the start of a run, which is busy enough.
             self._looked_at_s = self._trimmed_at_s = now_s
         try:
             if is_last or now_s - self._looked_at_s >= _LOOK_EVERY_S:
@@ -124,13 +123,13 @@ class RetentionKeeper:
                 self._trimmed_at_s = now_s
                 self._trim(is_last=is_last)
         except StoreError as error:
-            self._tell(f"old rows were not dropped: {error}")
+            self._report(f"old rows were not dropped: {error}")
 
     def _drop_days(self) -> None:
         plan = plan_expiry(self._store, self._retention_days)
         expire(self._store, plan, now_ms=time.time_ns() // 1_000_000)
         for table, before_day, days in plan:
-            self._tell(f"{table}: dropped {len(days)} days before {before_day}")
+            self._report(f"{table}: dropped {len(days)} days before {before_day}")
 
     def _trim(self, *, is_last: bool) -> None:
         if self._trim_rules is None:
@@ -143,11 +142,11 @@ class RetentionKeeper:
         trim(self._store, plan, now_ms=now_ms)
         for table, before_ms, keys in plan:
             if table != INVITE_DUE.name:  # housekeeping that loses nothing
-                self._tell(f"{table}: dropped {len(keys):,} rows from before {day_of(before_ms)}")
+                self._report(f"{table}: dropped {len(keys):,} rows from before {day_of(before_ms)}")
 
 
 def kept_from_ms(store: Store, table: str) -> int | None:
-    """Rows of this table from before this time were dropped; None when none were."""
+    """Rows of this table from before this time were dropped; None if none were."""
     return _noted(store, table, _KEPT_FROM)
 
 

@@ -1,6 +1,6 @@
-"""Two Arrow tables by their key: rows that only one has, and rows that say something else in the other.
+"""Compares two Arrow tables by their key: rows that only one has, and rows that differ.
 
-Works on columns throughout: a row becomes a Python object only when it is told. Keys must be unique and not null.
+Works on columns throughout: a row becomes a Python object only when it is shown. Keys must be unique and not null.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _SUFFIX: Final = " seen"  # in no column's name
 
 
 class RowDifference(NamedTuple):
-    """Each a table with the key; `changed` has every compared column twice, `<column> seen` the other's."""
+    """Tables with the key; `changed` has every compared column twice, with the other table's as `<column> seen`."""
 
     missing: pa.Table
     surplus: pa.Table
@@ -52,7 +52,7 @@ def row_difference(expected: pa.Table, seen: pa.Table, *, key: Sequence[str]) ->
 
 
 def _is_different(left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A null is like a null and unlike anything else."""
+    """A null equals a null and nothing else."""
     one_null = pc.xor(pc.is_null(left), pc.is_null(right))
     return pc.or_(one_null, pc.fill_null(pc.not_equal(left, right), False))
 

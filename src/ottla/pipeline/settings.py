@@ -1,7 +1,7 @@
 """The pipeline's settings: declared once with type, default, range and doc; read from a TOML file as a whole.
 
-All that is wrong with a file is told at once, an unknown key with the nearest known one. docs/pipeline-configuration.md
-is written from these declarations. What is given on the command line (topics' cluster, store, jobs) is not here.
+An error names every problem of a file, and for an unknown key the nearest known one. docs/pipeline-configuration.md is
+generated from these declarations. Command-line options (cluster, store, jobs) are not here.
 """
 
 import os
@@ -28,22 +28,23 @@ EVENT_KEYS: Final = (
         "events.schema_versions",
         ConfigType.LIST,
         ("1",),
-        "Versions of events that the jobs understand; others become dead letters, to be redriven after an update.",
+        "Versions of events that the jobs understand; events of other versions become dead letters, which you can "
+        "redrive after an update.",
         check=_check_versions,
     ),
     ConfigKey(
         "events.future_allowed_ms",
         ConfigType.LONG,
         24 * 3_600_000,
-        "An event that claims a time further than this beyond its record's timestamp, or beyond now, is a dead letter.",
+        "An event whose time is more than this after its record's timestamp, or after now, becomes a dead letter.",
         at_least=0,
     ),
     ConfigKey(
         "events.lateness_allowed_ms",
         ConfigType.LONG,
         3_600_000,
-        "An event is late when it lies more than this behind the newest event before it in its partition. "
-        "Late events are counted and listed, and processed as all others.",
+        "An event is late if its time is more than this before the largest event time ahead of it in its partition. "
+        "The pipeline counts and lists late events, and processes them like all others.",
         at_least=0,
     ),
 )
@@ -52,25 +53,25 @@ PHONE_KEYS: Final = (
         "phones.hash_key",
         ConfigType.PASSWORD,
         DEVELOPMENT_HASH_KEY,
-        f"Secret of the keyed hash that stands for a phone number in every table; the variable {HASH_KEY_VARIABLE} of "
-        "the environment wins over it. The default is known to everyone and for development only. With another key "
-        "the same number has another hash, and an event with a number that is read again counts as a conflict: "
-        "fill the tables anew after a change.",
+        f"Secret of the keyed hash that replaces a phone number in every table; the environment variable "
+        f"{HASH_KEY_VARIABLE} overrides it. The default is public and for development only. With another key the same "
+        "number has another hash, and an event with a number that is read again counts as a conflict: after a change, "
+        "fill the tables again.",
         check=lambda value: None if len(str(value)) >= 16 else "expected 16 characters or more",
     ),
     ConfigKey(
         "phones.calling_code",
         ConfigType.STRING,
         "86",
-        "Country calling code of numbers that are written without one, so that both ways have the same hash.",
+        "Country calling code of numbers that are written without one, so that both spellings have the same hash.",
         check=lambda value: None if str(value).isdecimal() and len(str(value)) <= 3 else "expected up to three digits",
     ),
     ConfigKey(
         "phones.region_language",
         ConfigType.STRING,
         "en",
-        "Language of the names of provinces and cities, such as `zh`; where a place has no name in it, English is "
-        "taken. The names in `detection.address_table` must be in the same.",
+        "Language of the names of provinces and cities, such as `zh`; a place without a name in it has its English "
+        "name. The names in `detection.address_table` must be in the same language.",
         check=lambda value: None if str(value).isalpha() and len(str(value)) == 2 else "expected two letters",
     ),
 )
@@ -79,21 +80,21 @@ DETECTION_KEYS: Final = (
         "detection.thresholds",
         ConfigType.STRING,
         "",
-        "A TOML file with limits and weights of the detectors that take the place of those that come with Ottla; one "
-        "that names some of them leaves the others as they are. Empty: none. The path is relative to this file.",
+        "A TOML file with limits and weights of the detectors, which replace Ottla's own; those that it does not name "
+        "stay as they are. Empty: no file. The path is relative to this file.",
     ),
     ConfigKey(
         "detection.address_table",
         ConfigType.STRING,
         "",
-        "A JSON file, network -> [country, province, city]: where accounts appear from. Empty: phone numbers of "
-        "invitees are held against the inviter's own. The path is relative to this file.",
+        "A JSON file, network -> [country, province, city], that says where accounts appear. Empty: the detector "
+        "compares phone numbers of invitees with the inviter's own. The path is relative to this file.",
     ),
     ConfigKey(
         "detection.alert_partitions",
         ConfigType.INT,
         1,
-        "Of the topic `ml_alert`, which is made with the first alert.",
+        "Partitions of the topic `ml_alert`, which the first alert creates.",
         at_least=1,
     ),
 )
@@ -102,30 +103,32 @@ RUNNING_KEYS: Final = (
         "batches.max_events",
         ConfigType.INT,
         200_000,
-        "A micro-batch of a job takes at most so many records from the topics; memory grows with it.",
+        "The most records that a micro-batch of a job takes from the topics; memory grows with it.",
         at_least=1,
     ),
     ConfigKey(
         "source.fails_on_data_loss",
         ConfigType.BOOLEAN,
         True,
-        "Whether a job stops, and says so, when records aged out of a topic before it has read them. False goes on "
-        "with what is there.",
+        "Whether a job stops with an error when a topic has dropped records before the job has read them. With false "
+        "it goes on with the records that are left.",
     ),
     ConfigKey(
         "restarts.max",
         ConfigType.INT,
         8,
-        "A query that fails so many times in a row, with no batch finished in between, ends the run.",
+        "The run ends when a query fails this many times in a row without finishing a batch in between.",
         at_least=0,
     ),
-    ConfigKey("restarts.backoff_ms", ConfigType.INT, 500, "Before the first restart; doubles with each.", at_least=1),
+    ConfigKey(
+        "restarts.backoff_ms", ConfigType.INT, 500, "Wait before the first restart; doubles each time.", at_least=1
+    ),
     ConfigKey("restarts.backoff_max_ms", ConfigType.INT, 30_000, "The longest wait before a restart.", at_least=1),
     ConfigKey(
         "dead_letters.partitions",
         ConfigType.INT,
         1,
-        "Of the topics `<topic>.dlq`, which are made with their first dead letter.",
+        "Partitions of the topics `<topic>.dlq`, each of which its first dead letter creates.",
         at_least=1,
     ),
     ConfigKey("spark.driver_memory", ConfigType.STRING, "1g", "Heap of Spark's driver, which on one machine is all."),
@@ -135,39 +138,38 @@ RETENTION_KEYS: Final = (
         "retention.days",
         ConfigType.INT,
         0,
-        "A log table keeps so many days, back from the newest that it holds; a run drops the others every ten minutes "
-        "and at its end, `ottla pipeline expire --execute` at once. 0 keeps all. Only log tables have days.",
+        "Days that a log table keeps, back from its newest; a run drops the others every ten minutes and at its end, "
+        "`ottla pipeline expire --execute` at once. 0 keeps all. Only log tables have days.",
         at_least=0,
     ),
     ConfigKey(
         "retention.days_by_table",
         ConfigType.LIST,
         (),
-        "Tables that keep another number of days, as `exposure_log=7`.",
+        "Tables that keep another number of days, such as `exposure_log=7`.",
         check=lambda value: _complaint_about_days(value),
     ),
     ConfigKey(
         "retention.fact_days",
         ConfigType.INT,
         0,
-        "The detectors' facts about logins keep so many days, back from the newest; 0 keeps all. No fewer are kept "
-        "than the rules' spans need. A login that comes later than this is judged by what is left.",
+        "Days that the detectors' facts about logins are kept, back from the newest; 0 keeps all. The rules' spans set "
+        "a minimum. The verdict on a login that comes later than this uses the facts that are left.",
         at_least=0,
     ),
     ConfigKey(
         "retention.alert_days",
         ConfigType.INT,
         0,
-        "Alerts are kept so many days of event time after their window, or after the last invitation of their "
-        "campaign; 0 keeps all. No fewer than they may still change in. What was dropped is not told again.",
+        "Days of event time that alerts are kept after their window, or after the last invitation of their campaign; 0 "
+        "keeps all. The time in which an alert may still change is a minimum. A dropped alert is not sent again.",
         at_least=0,
     ),
     ConfigKey(
         "retention.note_days",
         ConfigType.INT,
         90,
-        "What the jobs note about themselves is kept so many days: `pipeline_metric`, `dead_event_count` and "
-        "`late_event`; 0 keeps all.",
+        "Days that the jobs' own notes are kept: `pipeline_metric`, `dead_event_count` and `late_event`; 0 keeps all.",
         at_least=0,
     ),
 )
@@ -192,12 +194,12 @@ def _complaint_about_days(value: ConfigValue) -> str | None:
 
 
 class Settings:
-    """Checked values by key; never changes."""
+    """Checked values by key; immutable."""
 
     __slots__ = ("_values",)
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        """Keys with their sections before a dot, values as TOML has them; ConfigError has every problem."""
+        """From keys with their section before a dot, and TOML values; ConfigError names every problem."""
         values: dict[str, ConfigValue] = {name: key.default for name, key in DEFINITION.keys.items()}
         problems = []
         for name, raw in (given or {}).items():
@@ -222,11 +224,6 @@ class Settings:
         assert isinstance(value, int), f"{name} is no whole number"
         return value
 
-    def get_number(self, name: str) -> float:
-        value = self._values[name]
-        assert isinstance(value, int | float), f"{name} is no number"
-        return value
-
     def get_text(self, name: str) -> str:
         value = self._values[name]
         assert isinstance(value, str), f"{name} is no text"
@@ -238,7 +235,7 @@ class Settings:
         return value
 
     def retention_days(self) -> dict[str, int]:
-        """Log table -> how many days it keeps; tables that keep all are left out."""
+        """Log table -> days that it keeps; tables that keep all are left out."""
         days = dict.fromkeys((topic.table for topic in TOPICS), self.get_int("retention.days"))
         for item in self.get_list("retention.days_by_table"):
             table, _, number = item.partition("=")
@@ -251,7 +248,7 @@ class Settings:
 
 
 def load_settings(path: str | os.PathLike[str] | None, environment: Mapping[str, str] | None = None) -> Settings:
-    """From a TOML file, if one is given, and the environment. ConfigError names the file and all that is wrong."""
+    """From a TOML file, if one is given, and the environment. ConfigError names the file and every problem."""
     given: dict[str, Any] = {}
     if path is not None:
         try:
@@ -273,14 +270,14 @@ def load_settings(path: str | os.PathLike[str] | None, environment: Mapping[str,
 
 
 def _resolve(given: dict[str, Any], folder: Path) -> None:
-    """Files that settings name lie beside them, wherever the command was called from."""
+    """Paths in settings are relative to the settings file, wherever the command runs."""
     for name in ("detection.thresholds", "detection.address_table"):
         if isinstance(given.get(name), str) and given[name]:
             given[name] = str(folder / given[name])
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Tables of TOML to names with dots."""
+    """Flattens TOML tables to names with dots."""
     found: dict[str, Any] = {}
     for name, value in table.items():
         if isinstance(value, dict):
@@ -291,7 +288,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _checked(key: ConfigKey, raw: Any) -> ConfigValue:
-    """The value, if it is of the key's type and in its range; ValueError says what was expected."""
+    """The value, if it has the key's type and range; ValueError says what was expected."""
     is_number = isinstance(raw, int | float) and not isinstance(raw, bool)
     value: ConfigValue = raw
     if key.type in (ConfigType.INT, ConfigType.LONG):
@@ -309,7 +306,7 @@ def _checked(key: ConfigKey, raw: Any) -> ConfigValue:
         value = tuple(str(item) for item in raw)
     elif not isinstance(raw, str):
         raise ValueError("expected text in quotes")
-    complaint = key.complaint_about(value)
+    complaint = key.problem_with(value)
     if complaint is not None:
         raise ValueError(complaint)
     return value

@@ -1,7 +1,7 @@
-"""The pipeline's tables, declared once for every store: their columns, and what tells one row from another.
+"""The pipeline's tables, declared once for every store: their columns and keys.
 
-No store creates, writes or shows a table that is not here. Columns named in `wall_clock` say when something was done
-and not what: two runs over the same events differ in them alone.
+No store creates, writes or shows a table that is not here. Columns named in `wall_clock` say when something was done:
+two runs over the same events differ only in them.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """`partition_key` is what a reader asks by; with `clustering_key` it identifies a row."""
+    """Readers look rows up by `partition_key`; with `clustering_key` it identifies a row."""
 
     name: str
     columns: tuple[Column, ...]
@@ -33,7 +33,7 @@ class Table(NamedTuple):
         return self.partition_key + self.clustering_key
 
     def asked_by(self, keys: Sequence[tuple[Any, ...]]) -> tuple[str, ...]:
-        """The columns that these keys are of: partition keys, or whole ones."""
+        """The columns of these keys: the partition key, or the whole key."""
         lengths = {len(key) for key in keys} or {len(self.partition_key)}
         for names in (self.partition_key, self.key):
             if lengths == {len(names)}:
@@ -50,8 +50,8 @@ def _columns(text: str) -> tuple[Column, ...]:
     return tuple(Column(name, type_ or TEXT) for name, _, type_ in (word.partition(":") for word in text.split()))
 
 
-# Of every log table. `day` is the UTC day of event_time; `extra` holds unknown fields as a JSON object, or null;
-# `body_hash` is the same for the same event however its JSON was written.
+# In every log table. `day` is the UTC day of event_time; `extra` holds unknown fields as a JSON object, or null;
+# `body_hash` is the same for the same event, however its JSON is written.
 EVENT_COLUMNS: Final = _columns(
     "event_id event_type schema_version:integer event_time:integer account_id device_id fingerprint ip app_version"
 )
@@ -95,14 +95,14 @@ TASK_PROGRESS: Final = Table(
     ("task_id",),
     wall_clock=("updated_ms",),
 )
-# What task_progress is folded from: a row for each event of a task.
+# A row for each event of a task; folded into task_progress.
 TASK_STEP: Final = Table(
     "task_step",
     _columns("account_id task_id step:integer steps_total:integer reward:integer event_id event_time_ms:integer"),
     ("account_id",),
     ("task_id", "step", "event_id"),
 )
-# The ledger's entry for each task that is done, by task: it is the event that was the last by event time which pays.
+# The ledger's entry for each finished task, by task: the last event by event time pays.
 TASK_REWARD: Final = Table(
     "task_reward",
     _columns("account_id task_id entry_id event_id amount:integer event_time_ms:integer"),
@@ -130,14 +130,14 @@ USER_REGION: Final = Table(
     ("account_id",),
     wall_clock=("updated_ms",),
 )
-# Origin and key of an event that came more than the allowed lateness behind its partition.
+# Origin and key of an event that was later than allowed in its partition.
 LATE_EVENT: Final = Table(
     "late_event",
     _columns("topic partition:integer offset:integer event_id event_time_ms:integer behind_ms:integer"),
     ("topic",),
     ("partition", "offset"),
 )
-# How many dead letters of a class have come from a topic, by batch: a repeated batch replaces its own count.
+# How many dead letters of a class came from a topic, by batch: a batch that runs again replaces its own count.
 DEAD_EVENT_COUNT: Final = Table(
     "dead_event_count",
     _columns("topic error_class batch events:integer noted_ms:integer"),
@@ -153,8 +153,8 @@ PIPELINE_METRIC: Final = Table(
     wall_clock=("batch", "noted_ms"),
 )
 
-# What the detectors remember of events: sets of small facts, each looked up by what rules ask by. Of a phone number
-# they hold a private form and its region (docs/detector-invite-fraud.md).
+# What the detectors remember of events: sets of small facts, keyed as the rules look them up. Of a phone number they
+# hold a private form and its region (docs/detector-invite-fraud.md).
 LOGIN_FACT: Final = Table(
     "login_fact",
     _columns("device_id day event_time_ms:integer event_id account_id"),
@@ -184,13 +184,13 @@ PLACE_FACT: Final = Table(
     "place_fact", _columns("account_id country province"), ("account_id",), ("country", "province")
 )
 LIFE_FACT: Final = Table("life_fact", _columns("account_id first_ms:integer second_ms:integer"), ("account_id",))
-# When an inviter has to be looked at again though no event of his comes: the hour, and who. Which of them are still
-# there hangs on how far the clock is, and when someone last cleared up.
+# When an inviter must be judged again without a new event: the hour and the inviter. Which rows are left depends on the
+# clock, and on when someone last trimmed the table.
 INVITE_DUE: Final = Table(
     "invite_due", _columns("hour:integer inviter_id"), ("hour",), ("inviter_id",), wall_clock=("hour",)
 )
 # The largest event time of each topic, and under an empty topic the detector's clock.
-# How far it is hangs on how closely the topics were followed, not on the events alone.
+# The clock depends on how closely the job followed the topics, not on the events alone.
 DETECTOR_CLOCK: Final = Table(
     "detector_clock", _columns("job topic high_ms:integer"), ("job",), ("topic",), wall_clock=("high_ms",)
 )
@@ -228,12 +228,12 @@ SERVING_TABLES: Final = {
     )
 }
 TABLES: Final = {**LOG_TABLES, **SERVING_TABLES}
-# Rows of these are by the UTC day of their events, and can be dropped so.
+# Their rows are by the UTC day of their events, and whole days can be dropped.
 TABLES_WITH_DAYS: Final = {**LOG_TABLES, LOGIN_FACT.name: LOGIN_FACT}
 
 
 def table_named(table: str) -> Table:
-    """ValueError with the tables that there are, for a name that none of them has."""
+    """ValueError names the tables that exist, for an unknown name."""
     if table not in TABLES:
         raise ValueError(f"there is no table {table}; there are {', '.join(TABLES)}")
     return TABLES[table]

@@ -1,4 +1,4 @@
-"""The app's topics: what each carries, by what it is keyed, and the fields of its events. One place for all jobs."""
+"""The app's topics, for all jobs: what each carries, its key, and the fields of its events."""
 
 from typing import Final, NamedTuple
 

@@ -1,7 +1,7 @@
-"""Rows of serving tables that nobody needs any more: notes of the jobs about themselves, moments that the detectors'
-clock has passed, alerts of long ago. Which they are; the tables by day are `retention`'s.
+"""Finds rows of serving tables that nobody needs any more: old notes of the jobs, moments that the detectors' clock has
+passed, old alerts. `retention` drops them, and whole days of the other tables.
 
-A fact that a rule may still ask for is never among them (docs/pipeline-stores.md has the rule of every table).
+It never names a fact that a rule may still need (docs/pipeline-stores.md has the rule of every table).
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ RETENTION_JOB: Final = "retention"  # its notes in PIPELINE_METRIC say what was 
 
 
 class Trim(NamedTuple):
-    """Rows of one table that go, by their keys: they are of times before `before_ms`."""
+    """Rows of one table to delete, by their keys: their times are before `before_ms`."""
 
     table: str
     before_ms: int
@@ -37,7 +37,7 @@ class Trim(NamedTuple):
 
 
 class TrimRules(NamedTuple):
-    """How many days notes and alerts are kept; 0 keeps all."""
+    """Days that notes and alerts are kept; 0 keeps all."""
 
     note_days: int
     alert_days: int
@@ -53,15 +53,16 @@ class TrimRules(NamedTuple):
 
 
 def _days_in_motion(thresholds: Thresholds) -> int:
-    """So long an alert may still change by events that come in time: until its campaign or its day is over, and the
-    invitees have had theirs."""
+    """How long events that come in time may still change an alert: until its campaign or its day is over, and then the
+    day of the invitees.
+    """
     devices, invites = thresholds.device_switching, thresholds.invite_fraud
     spans_ms = (devices.many_accounts_span_ms + DAY_MS, invites.campaign_gap_ms + invites.idle_span_ms)
     return -(-max(spans_ms) // DAY_MS) + 2
 
 
 def plan_trims(store: Store, rules: TrimRules, *, now_ms: int) -> list[Trim]:
-    """Tables of which nothing goes are left out."""
+    """Tables without such rows are left out."""
     plan = [_passed_moments(store)]
     if rules.note_days:
         span_ms = rules.note_days * DAY_MS
@@ -79,7 +80,7 @@ def plan_trims(store: Store, rules: TrimRules, *, now_ms: int) -> list[Trim]:
 
 
 def _passed_moments(store: Store) -> Trim:
-    """Hours before the clock's own are never asked for again, not even by a batch that is run once more."""
+    """Hours before the clock's own are never needed again, not even by a batch that runs again."""
     hour = stored_clock(store).now_ms // HOUR_MS
     keys = _keys(store, INVITE_DUE, [Condition("hour", "<", hour)])
     return Trim(INVITE_DUE.name, hour * HOUR_MS, keys)
@@ -93,7 +94,7 @@ def _older(store: Store, table: Table, time_column: str, before_ms: int) -> Trim
 
 
 def _ended_campaigns(store: Store, rules: TrimRules, before_ms: int) -> Trim:
-    """Alerts of campaigns whose last invitation lies before: one that goes on keeps its alert, however old."""
+    """Alerts of campaigns whose last invitation is older: a campaign that goes on keeps its alert, however old."""
     old = [
         (row["alert_id"], row["inviter_id"], row["first_event_ms"])
         for batch in store.scan(

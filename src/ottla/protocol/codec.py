@@ -1,7 +1,7 @@
-"""Messages to bytes and back, for every API but the two hot ones (see `produce_codec` and `fetch_codec`).
+"""Encodes and decodes messages of every API except the two hot ones (see `produce_codec` and `fetch_codec`).
 
-For each message class and version a decoder and an encoder are compiled the first time they are needed: straight-line
-Python made from the class's FIELDS, with neighbouring fixed-size values read and written as one struct.
+The first use of a message class and version compiles a decoder or an encoder: straight-line Python generated from the
+class's FIELDS, which reads and writes adjacent fixed-size values as one struct.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _struct_encoders: dict[tuple[type[Message], int], Callable[[bytearray, Any], Non
 
 
 def decode(message_class: type[M], version: int, source: Reader | Buffer) -> M:
-    """Read a message; bytes after it are left alone, as Kafka does. Bad bytes raise ProtocolViolation."""
+    """Read a message; bytes after it are ignored, as in Kafka. Invalid bytes raise ProtocolViolation."""
     decoder = _decoders.get((message_class, version))
     if decoder is None:
         _check_version(message_class, version)
@@ -38,7 +38,7 @@ def decode(message_class: type[M], version: int, source: Reader | Buffer) -> M:
 
 
 def encode(message: VersionedMessage, version: int) -> bytes:
-    """The bytes of a message in that version; fields that the version doesn't know are left out."""
+    """The bytes of a message in that version, without the fields that the version doesn't have."""
     out = bytearray()
     encode_into(out, message, version)
     return bytes(out)
@@ -56,7 +56,7 @@ def encode_into(out: bytearray, message: VersionedMessage, version: int) -> None
 
 
 def encode_struct(struct: Message, version: int, *, within: type[VersionedMessage]) -> EncodedStruct:
-    """The bytes of a struct as that version of the message `within` has it in an array."""
+    """The bytes of a struct as an array element of the message `within` in that version."""
     struct_class = type(struct)
     is_flexible = version >= within.FLEXIBLE_SINCE
     encoder = _struct_encoders.get((struct_class, version))
@@ -85,7 +85,7 @@ def encode_response(message: ApiMessage, version: int, correlation_id: int) -> b
 def decode_response(response_class: type[ResponseT], version: int, frame: Buffer) -> tuple[int, ResponseT]:
     """Correlation id and message of a response frame, given without its size.
 
-    The peer is a broker that we chose: the bounds are by bytes alone, so that the metadata of a large cluster passes.
+    The peer is a broker that we chose: only its size bounds it, so that the metadata of a large cluster passes.
     """
     reader = Reader(frame, max_elements=max(MAX_ELEMENTS, len(frame)))
     correlation_id = reader.int32()

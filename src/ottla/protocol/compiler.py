@@ -1,7 +1,7 @@
-"""From the FIELDS of a message class to Python functions that read and write one version of it.
+"""Compiles the FIELDS of a message class into Python functions that read and write one version of it.
 
-Each struct becomes one function of straight-line code, made as source and run once. What is fixed-size and adjacent
-is one `Struct`; arrays ask the reader to prove their count first; unknown tagged fields are skipped.
+Each struct becomes one function of straight-line code, generated as source. Adjacent fixed-size values become one
+`Struct`; the reader checks the count of an array first; unknown tagged fields are skipped.
 """
 
 from collections.abc import Callable
@@ -81,7 +81,7 @@ def compile_encoder(message_class: type[Message], version: int, *, is_flexible: 
 
 
 class _Source:
-    """The names that a function under construction refers to."""
+    """The names that a generated function refers to."""
 
     def __init__(self, is_flexible: bool) -> None:
         self.is_flexible = is_flexible
@@ -116,10 +116,10 @@ def _decode_run(run: list[Field], source: _Source) -> list[str]:
 
 
 def _decode_variable(field: Field, version: int, source: _Source) -> list[str]:
-    """A string, bytes, struct or array; or a fixed-size value that stands alone in a tagged field."""
+    """A string, bytes, struct or array; or a single fixed-size value in a tagged field."""
     target = f"message.{field.name}"
     compact = "compact_" if source.is_flexible else ""
-    # What is null is not written into the tagged part at all, and older versions say null by leaving a field out.
+    # A null value is never written as a tagged field: a missing field means null.
     nullable = "nullable_" if field.is_nullable_in(version) else ""
     kind = field.type
     if kind in _FIXED:

@@ -1,6 +1,6 @@
-"""Fetch requests and responses as consumers and followers see them: requests out, responses in; versions 0 to 18.
+"""Fetch for consumers and followers: encodes requests and decodes responses, versions 0 to 18.
 
-The same values as in `fetch_codec`, which is the broker's half. Records of a response are slices of its frame.
+It shares its types with `fetch_codec`, the broker's half. Records of a response are slices of its frame.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ _RESPONSE_PARTITION_V12: Final = Struct(">ihqqq")
 
 
 class FetchAnswer(NamedTuple):
-    """A response as its reader sees it."""
+    """A decoded response."""
 
     correlation_id: int
     throttle_ms: int

@@ -1,6 +1,6 @@
-"""Fetch requests and responses, packed by hand: the records of a response are never looked at, only counted.
+"""Fetch for brokers, hand-packed: decodes requests and encodes responses, versions 0 to 18.
 
-Versions 0 to 18, the broker's half: requests in, responses out. `fetch_client_codec` is the other one.
+It never reads the records of a response, only their size. `fetch_client_codec` is the other half.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from ottla.protocol.primitives import (
 FLEXIBLE_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
 
-# Records given as bytes are copied into the frame below this size: one buffer to send instead of three.
+# Records in memory below this size are copied into the frame: one buffer to send instead of three.
 JOIN_BELOW_BYTES: Final = 64 * 1024
 
 # The name of a topic, or its id of 16 bytes from version 13 on.
@@ -36,7 +36,7 @@ TopicKey: TypeAlias = str | bytes
 
 
 class FetchPartition(NamedTuple):
-    """What is asked of one partition; in the order of the wire from version 12 on."""
+    """The request for one partition; in the order of the wire from version 12 on."""
 
     partition: int
     current_leader_epoch: int
@@ -47,7 +47,7 @@ class FetchPartition(NamedTuple):
 
 
 class FetchArguments(NamedTuple):
-    """What a fetch request asks for; -1 and "" where its version doesn't say."""
+    """A decoded request; -1 and "" for fields that its version doesn't have."""
 
     replica_id: int
     replica_epoch: int
@@ -63,14 +63,14 @@ class FetchArguments(NamedTuple):
 
 
 class EpochEndOffset(NamedTuple):
-    """Where a follower's log parts from ours (KIP-595)."""
+    """Where a follower's log diverges from ours (KIP-595)."""
 
     epoch: int
     end_offset: int
 
 
 class FetchedPartition(NamedTuple):
-    """The answer for one partition. Records of None are null on the wire, b"" is none for now."""
+    """The answer for one partition. Records of None are null on the wire, b"" means none now."""
 
     partition: int
     error_code: int
@@ -141,7 +141,7 @@ def _decode_plain(frame: memoryview, position: int, version: int) -> FetchArgume
         end = position + count * partition_bytes
         rows = structure.iter_unpack(frame[position:end])
         position = end
-        # The older versions lack the epochs or the log start: -1 in their places.
+        # The older versions lack the epochs or the log start: -1 instead.
         if version >= 9:
             partitions = [
                 _new(FetchPartition, (index, epoch, at, -1, start, most)) for index, epoch, at, start, most in rows
@@ -169,8 +169,8 @@ def _decode_plain(frame: memoryview, position: int, version: int) -> FetchArgume
 
 
 def _decode_flexible(frame: memoryview, position: int, version: int) -> FetchArguments:
-    # Counts are nearly always one byte, so the call for longer ones is left out where that is seen at once; and an
-    # array of one needs no proof: its element is read, or the frame ends.
+    # Counts nearly always have one byte, so the code skips the call for longer ones; and an array of one needs no
+    # check of its count: its element is read, or the frame ends.
     size = len(frame)
     has_topic_ids = version >= TOPIC_IDS_SINCE
     tags: Reader | None = None
@@ -201,7 +201,7 @@ def _decode_flexible(frame: memoryview, position: int, version: int) -> FetchArg
         for _ in range(count):
             partitions.append(_new(FetchPartition, _unpack_partition_v12(frame, position)))
             position += _PARTITION_V12_BYTES
-            # Tagged are the follower's directory id and high watermark, which only a KRaft leader has a use for.
+            # The tagged fields are the follower's directory id and high watermark, which only a KRaft leader uses.
             if frame[position]:
                 tags = tags or Reader(frame)
                 position = tags.skip_tagged_fields_at(position)
@@ -261,7 +261,7 @@ def _plain_string(frame: memoryview, position: int) -> tuple[str, int]:
 
 
 def _topic_id(frame: memoryview, position: int) -> tuple[bytes, int]:
-    # Too short a slice shows in the next read, which then lies behind the end.
+    # If the slice is too short, the next read is past the end and fails.
     return bytes(frame[position : position + 16]), position + 16
 
 
@@ -274,7 +274,7 @@ def _compact_string(frame: memoryview, position: int) -> tuple[str, int]:
 
 
 def _proven(count: int, min_element_bytes: int, bytes_left: int, elements_left: int) -> int:
-    """How many elements are left to be counted after these."""
+    """How many elements the message may still have after these."""
     if count < 0 or count * min_element_bytes > bytes_left or count > elements_left:
         raise ProtocolViolation(f"FetchRequest: array of {count} elements with {bytes_left} bytes left")
     return elements_left - count
@@ -305,7 +305,7 @@ def encode_fetch_response(
     topics: FetchedTopics,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Buffer | FileSlice]:
-    """A whole response frame in parts to be sent one after the other; the first one starts with the frame's size.
+    """A whole response frame in parts, to be sent in order; the first one starts with the frame's size.
 
     With one partition on disk this is [head, slice], and [head, slice, tail] in a flexible version.
     """
@@ -375,7 +375,7 @@ def _pack_start(version: int, correlation_id: int, throttle_ms: int, error_code:
 
 
 def _partition_head(version: int, fetched: FetchedPartition, records_bytes: int) -> bytes:
-    """All of a partition that comes before its records."""
+    """The fields of a partition before its records."""
     partition, error_code, high_watermark, last_stable_offset, log_start_offset, aborted, replica, _, _, _ = fetched
     if version >= FLEXIBLE_SINCE:
         length = unsigned_varint_bytes(records_bytes + 1)

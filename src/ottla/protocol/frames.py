@@ -1,4 +1,4 @@
-"""Headers: what a request asks for and where in its frame the body starts; the heads of frames that we send."""
+"""Request and response headers: decoding those of requests, encoding those of the frames that we send."""
 
 from struct import Struct
 from typing import Final, NamedTuple
@@ -28,7 +28,7 @@ class RequestHeader(NamedTuple):
 
 
 def parse_request_header(frame: memoryview) -> RequestHeader:
-    """Read the header. Of an ApiVersions request newer than we know, only what is needed to refuse it politely."""
+    """Read the header. Of an unknown version of ApiVersions, read only what the answer needs."""
     size = len(frame)
     if size < 10:
         raise ProtocolViolation(f"request of {size} bytes, shorter than its header")
@@ -36,7 +36,7 @@ def parse_request_header(frame: memoryview) -> RequestHeader:
     if not 0 <= api_key < _KNOWN_KEYS:
         raise ProtocolViolation(f"unknown api key {api_key}")
     if api_key == _API_VERSIONS and not 0 <= api_version <= _API_VERSIONS_NEWEST:
-        # Who asks for our versions can't know them yet: it gets an answer (KIP-511), so its body is never looked at.
+        # A client that asks for our versions can't know them yet: it gets an answer (KIP-511), and we ignore its body.
         return _new(RequestHeader, (api_key, api_version, correlation_id, None, size))
     position = 10
     client_id = None
@@ -63,7 +63,7 @@ def parse_request_header(frame: memoryview) -> RequestHeader:
 def start_request(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytearray:
     """A request frame up to its body; `finish_frame` fills in the size."""
     client = b"" if client_id is None else client_id.encode()
-    # The client id keeps its old form in the flexible header too, so that any broker can read it.
+    # The client id keeps its old form in the flexible header, so that every broker can read it.
     length = -1 if client_id is None else len(client)
     out = bytearray(_START.pack(0, api_key, version, correlation_id, length))
     out += client
@@ -86,5 +86,5 @@ def finish_frame(frame: bytearray) -> bytes:
 
 
 def has_flexible_response_header(api_key: int, version: int) -> bool:
-    """Response header v1 instead of v0. ApiVersions stays at v0: its reader doesn't know yet what we speak."""
+    """Response header v1 instead of v0. ApiVersions stays at v0: its reader doesn't know our versions yet."""
     return version >= FLEXIBLE_SINCE[api_key] and api_key != _API_VERSIONS

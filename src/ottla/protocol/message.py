@@ -1,6 +1,6 @@
-"""What every message of the wire protocol is made of: its fields, and the versions each of them lives in.
+"""The base of every message of the wire protocol: its fields, and the versions of each field.
 
-The classes in `messages/` carry this description; `codec` compiles it. One class serves all versions of a message.
+The classes in `messages/` have this description; `codec` compiles it. One class serves all versions of a message.
 """
 
 from typing import ClassVar, Final, NamedTuple, TypeAlias
@@ -11,7 +11,7 @@ Versions: TypeAlias = tuple[int, int]
 # `FLEXIBLE_SINCE` of a message that has no flexible version.
 NEVER_FLEXIBLE: Final = 32767
 
-# What Kafka writes where there is no topic id.
+# Kafka writes this when there is no topic id.
 ZERO_UUID: Final = bytes(16)
 
 MessageClass: TypeAlias = "type[Message]"
@@ -63,20 +63,20 @@ class Message:
 
 
 class EncodedStruct(Message):
-    """A struct whose bytes are known: stands in an array of structs, for what is sent often and changes seldom.
+    """A struct that is encoded already, for an array of structs that are sent often and change seldom.
 
-    The bytes must be of the version in which the message around them is encoded (`codec.encode_struct`).
+    The bytes must have the version of the message around them (`codec.encode_struct`).
     """
 
     __slots__ = ("data", "error_code")
 
     def __init__(self, data: bytes, *, error_code: int = 0) -> None:
         self.data = data
-        self.error_code = error_code  # of the struct, for those who look at a response before it goes
+        self.error_code = error_code  # the struct's own, for code that reads a response before it is sent
 
 
 class VersionedMessage(Message):
-    """A message that stands alone: its version is known from outside of its bytes."""
+    """A whole message; its version is not part of its bytes."""
 
     __slots__ = ()
 

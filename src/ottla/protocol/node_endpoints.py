@@ -1,4 +1,4 @@
-"""Where a leader lives: the hint that newer Produce and Fetch responses carry with "not the leader" (KIP-951)."""
+"""The address of the new leader that newer Produce and Fetch responses have with "not the leader" (KIP-951)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,7 @@
-"""Hand-written reading and writing of OffsetCommit 8-9, for the shape that nearly all of these requests have.
+"""A hand-written codec of OffsetCommit 8-9, for the shape that nearly all of these requests have.
 
-Whatever is larger or stranger than that (a length of more than one byte, tagged fields, damage) is left to `codec`:
-nothing is decided here, and no error is raised.
+`codec` reads everything else (a length of more than one byte, tagged fields, damage): nothing here decides or raises
+an error.
 """
 
 from struct import Struct, error
@@ -27,8 +27,8 @@ _unpack_partition = _PARTITION.unpack_from
 _SINGLE_OFFSET = Struct(">qi")
 SINGLE_ENDS: Final = (b"\1\0\0\0", b"\0\0\0\0")
 SINGLE_TAIL_BYTES: Final = _SINGLE_OFFSET.size + len(SINGLE_ENDS[0])
-# What lies before is the same in all commits of a member that has one partition and no metadata. Whether a request is
-# one of those, its end and who has read the same bytes before can tell.
+# The bytes before it are the same in all commits of a member that has one partition and no metadata. The end of a
+# request and a handler that has read the same bytes before can tell whether it is one of those.
 SINGLE_HEAD: Final = slice(HEAD_POSITION, -SINGLE_TAIL_BYTES)
 unpack_single_offset = _SINGLE_OFFSET.unpack_from
 
@@ -37,7 +37,7 @@ _pack_result = Struct(">ihb").pack  # partition, error code, no tags
 
 
 def end_of_head(frame: memoryview) -> int:
-    """Where the topics begin: all before is the same in every commit of a member. 0 if it can't be told cheaply."""
+    """Where the topics begin: all before is the same in every commit of a member. 0 if that is not cheap to find."""
     try:
         (client_id_bytes,) = _unpack_length(frame, HEAD_POSITION)
         position = HEAD_POSITION + 2 + (client_id_bytes if client_id_bytes > 0 else 0)
@@ -90,12 +90,12 @@ def read_topics(frame: memoryview, position: int) -> CommitTopics | None:
 
 
 def end_of_single(head_end: int, topic: str) -> int:
-    """How long a request is that has one partition of this topic and no metadata, in the usual shape."""
+    """The length of a request with one partition of this topic and no metadata, in the usual shape."""
     return head_end + 1 + 1 + len(topic.encode()) + 1 + 4 + SINGLE_TAIL_BYTES  # topics, name, partitions, index
 
 
 def pack_response(correlation_id: int, results: CommitResults) -> bytes:
-    """A whole answer to what `read_topics` gave, its size included."""
+    """A whole answer to the topics that `read_topics` returned, its size included."""
     parts = [b"", bytes((len(results) + 1,))]
     for name, partitions in results:
         encoded = name.encode()

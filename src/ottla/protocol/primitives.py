@@ -1,7 +1,7 @@
-"""Reading and writing the primitive types of the wire protocol.
+"""Reads and writes the primitive types of the wire protocol.
 
-`Reader` is for bytes of strangers: each read is checked against the bytes left, each count before anything is made of
-it, and whatever does not fit is a `ProtocolViolation`. The `write_` functions append to a bytearray and trust us.
+`Reader` is for untrusted bytes: it checks each read against the bytes left, and each count before it allocates
+anything; what does not fit raises `ProtocolViolation`. The `write_` functions append to a bytearray and trust us.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ MAX_ELEMENTS: Final = 1_000_000
 # As in Kafka: the compact form could hold more, the records and older versions that the string ends up in can't.
 STRING_BYTES_MAX: Final = 32767
 
-# In one struct. No message has more than a handful; what we don't know is skipped one by one, so it has to be few.
+# In one struct. No message has more than a few; unknown ones are skipped one by one, so there must not be many.
 MAX_TAGGED_FIELDS: Final = 128
 
 INT8: Final = Struct(">b")
@@ -28,7 +28,7 @@ INT64: Final = Struct(">q")
 
 
 class Reader:
-    """A position in the bytes of one message; `end` is where the message, or the tagged field at hand, ends."""
+    """A position in the bytes of one message; `end` is the end of the message or of the current tagged field."""
 
     __slots__ = ("elements_left", "end", "position", "view")
 
@@ -145,7 +145,7 @@ class Reader:
         return self._text(self.unsigned_varint() - 1) if text is None else text
 
     def _short_compact_text(self) -> str | None:
-        """Nearly every string: its length in one byte, and all of it there. None, with nothing read, for any other."""
+        """The fast path for nearly every string: complete, its length in one byte. Else None, with nothing read."""
         start = self.position
         if start >= self.end:
             return None
@@ -181,7 +181,7 @@ class Reader:
         length = self.unsigned_varint() - 1
         return None if length < 0 else bytes(self.view_of(length))
 
-    # A count is proven before it is returned: so many elements of at least that size may follow.
+    # Each of these checks the count before it returns it: that many elements of at least that size fit into the rest.
 
     def count(self, min_element_bytes: int) -> int:
         return self._proven(self.int32(), min_element_bytes)
@@ -206,21 +206,21 @@ class Reader:
         return count
 
     def unpack_array(self, count: int, code: str, element_bytes: int) -> list[Any]:
-        """`count` fixed-size values; the count has been proven."""
+        """`count` fixed-size values; the caller has checked the count."""
         position = self.position
         self.position = position + count * element_bytes
         return list(unpack_from(f">{count}{code}", self.view, position))
 
     def tagged_field_count(self) -> int:
         count = self.unsigned_varint()
-        # A tagged field is a tag and a size at least.
+        # A tagged field has at least a tag and a size.
         if count and (count > MAX_TAGGED_FIELDS or count > self.elements_left or count * 2 > self.remaining):
             raise self.violation(f"{count} tagged fields with {self.remaining} bytes left")
         self.elements_left -= count
         return count
 
     def skip_tagged_fields(self) -> None:
-        """The end of a struct of which no tagged field is known."""
+        """Skip the tagged fields of a struct that has no known ones."""
         position = self.position
         if position < self.end and not self.view[position]:
             self.position = position + 1  # nearly always there is none
@@ -236,7 +236,7 @@ class Reader:
         return self.position
 
     def enter_tagged_field(self) -> int:
-        """Read the size of a tagged field and end there; gives the end outside, for `leave_tagged_field`."""
+        """Read the size of a tagged field and set `end` to it; returns the outer end, for `leave_tagged_field`."""
         size = self.unsigned_varint()
         outer_end = self.end
         if size > outer_end - self.position:
@@ -270,7 +270,7 @@ def unsigned_varint_bytes(value: int) -> bytes:
 
 
 def read_unsigned_varint(view: memoryview, position: int) -> tuple[int, int]:
-    """The value and the position after it; the end of the bytes is an IndexError. For hand-written decoders."""
+    """The value and the position after it; IndexError at the end of the bytes. For hand-written decoders."""
     byte = view[position]
     if byte < 0x80:
         return byte, position + 1
@@ -347,7 +347,7 @@ def write_compact_count(out: bytearray, count: int) -> None:
 
 
 def write_tagged_fields(out: bytearray, fields: Iterable[tuple[int, Buffer]]) -> None:
-    """The end of a flexible struct; tags have to rise."""
+    """The tagged fields at the end of a flexible struct; tags have to grow."""
     present = list(fields)
     write_unsigned_varint(out, len(present))
     for tag, value in present:

@@ -1,6 +1,6 @@
-"""Produce requests and responses as the client sees them: requests out, responses in; versions 0 to 13.
+"""Produce for clients: encodes requests and decodes responses, versions 0 to 13.
 
-The same values as in `produce_codec`, which is the broker's half.
+It shares its types with `produce_codec`, the broker's half.
 """
 
 from collections.abc import Sequence
@@ -31,14 +31,14 @@ from ottla.protocol.produce_codec import (
 
 _PRODUCE: Final = 0
 
-# Records below this are copied into the frame of a request; larger ones are a part of their own.
+# Records below this size are copied into the frame of a request; larger ones become a part of their own.
 _JOIN_BELOW_BYTES: Final = 16 * 1024
 
 _pack_acks: Final = Struct(">hi").pack
 
 
 class ProduceAnswer(NamedTuple):
-    """A response as the client sees it."""
+    """A decoded response."""
 
     correlation_id: int
     throttle_ms: int

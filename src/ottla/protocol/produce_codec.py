@@ -1,6 +1,6 @@
-"""Produce requests and responses, packed by hand: the records of a request stay where they are in its frame.
+"""Produce for brokers, hand-packed: decodes requests and encodes responses, versions 0 to 13.
 
-Versions 0 to 13, the broker's half: requests in, responses out. `produce_client_codec` is the other one.
+The records of a request are slices of its frame, not copied. `produce_client_codec` is the other half.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ PartitionRecords: TypeAlias = tuple[int, memoryview | None]
 
 
 class ProduceArguments(NamedTuple):
-    """What a produce request asks for. The records are slices of the frame, writable as it is."""
+    """A decoded request. The records are slices of the frame, and writable if it is."""
 
     transactional_id: str | None
     acks: int
@@ -85,7 +85,7 @@ def _decode_plain(frame: memoryview, position: int, *, has_transactional_id: boo
         (length,) = _unpack_int16(frame, position)
         position += 2
         if length >= 0:
-            # Too short a slice shows in the next read, which then lies behind the end.
+            # If the slice is too short, the next read is past the end and fails.
             transactional_id = str(frame[position : position + length], "utf-8")
             position += length
         elif length != -1:
@@ -121,8 +121,8 @@ def _decode_plain(frame: memoryview, position: int, *, has_transactional_id: boo
 
 
 def _decode_flexible(frame: memoryview, position: int, *, has_topic_ids: bool) -> ProduceArguments:
-    # Lengths are nearly always one byte, so the call for longer ones is left out where that is seen at once; and an
-    # array of one needs no proof: its element is read, or the frame ends.
+    # Lengths nearly always have one byte, so the code skips the call for longer ones; and an array of one needs no
+    # check of its count: its element is read, or the frame ends.
     size = len(frame)
     tags: Reader | None = None
     elements_left = MAX_ELEMENTS
@@ -186,12 +186,12 @@ def _decode_flexible(frame: memoryview, position: int, *, has_topic_ids: bool) -
         else:
             position += 1
         topics.append((topic, partitions))
-    # The tagged fields of the request itself come last: there is nothing after them to find.
+    # The tagged fields of the request come last: nothing after them needs to be found.
     return _new(ProduceArguments, (transactional_id, acks, timeout_ms, topics))
 
 
 def _proven(count: int, min_element_bytes: int, bytes_left: int, elements_left: int) -> int:
-    """How many elements are left to be counted after these."""
+    """How many elements the message may still have after these."""
     if count < 0 or count * min_element_bytes > bytes_left or count > elements_left:
         raise ProtocolViolation(f"ProduceRequest: array of {count} elements with {bytes_left} bytes left")
     return elements_left - count

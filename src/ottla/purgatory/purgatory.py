@@ -148,13 +148,6 @@ class Purgatory:
             for operation in tuple(watching):
                 operation.force_complete()
 
-    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Stop watching all operations of `key`, uncompleted: the caller ends them (the partition is gone)."""
-        operations = list(self._watchers.get(key, ()))
-        for operation in operations:
-            self._remove(operation)
-        return operations
-
     def _remove(self, operation: DelayedOperation) -> None:
         watchers = self._watchers
         for key in operation._keys:

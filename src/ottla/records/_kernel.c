@@ -1,16 +1,16 @@
-/* The extension module ottla.records._kernel: what takes a step per record, without Python's cost per step.
+/* The extension module ottla.records._kernel: the work that takes a step per record, without Python's cost per step.
  *
- * Optional: records/kernel.py says None where this was not built, and everything has a twin in Python or numpy with the
- * same results. The format is in _kernel_format.h, _kernel_columns.h and _kernel_walk.h, plain C that is fuzzed alone;
- * the other headers are its types. */
+ * Optional: `kernel` of records/kernel.py is None where this was not built, and everything exists in Python or numpy
+ * too, with the same results. The format is in _kernel_format.h, _kernel_columns.h and _kernel_walk.h, plain C that is
+ * fuzzed alone; the other headers have the Python types. */
 #include "_kernel_appender.h"
-#include "_kernel_gate.h"
+#include "_kernel_fast_append.h"
 #include "_kernel_record.h"
 #include "_kernel_sink.h"
 #include "_kernel_walk.h"
 
-/* Counts up when a function changes its arguments or results; records/kernel.py leaves builds of other numbers out. */
-#define INTERFACE 3
+/* Count it up when a name, an argument or a result changes; records/kernel.py ignores builds with another number. */
+#define INTERFACE 4
 
 /* murmur2(key) -> the hash as an unsigned 32-bit number */
 static PyObject *murmur2(PyObject *module, PyObject *key)
@@ -29,7 +29,7 @@ static PyObject *murmur2(PyObject *module, PyObject *key)
     return PyLong_FromUnsignedLong(hash);
 }
 
-/* hash_keys(key column, count) -> int32 of each, -1 where the key is null, else the hash without its sign */
+/* hash_keys(key column, count) -> an int32 for each key: the hash without its sign, or -1 for a null key */
 static PyObject *hash_keys(PyObject *module, PyObject *arguments)
 {
     PyObject *column;
@@ -87,7 +87,7 @@ static PyObject *walk_records(PyObject *module, PyObject *const *arguments, Py_s
         PyErr_SetString(PyExc_TypeError, "walk_records takes a buffer, a position, two numbers and a truth value");
         return NULL;
     }
-    /* Each may run code of the caller's, which must not begin with an error that is set. */
+    /* Each call may run the caller's code, which must not start with an error set. */
     Py_ssize_t position = PyLong_AsSsize_t(arguments[1]);
     int64_t record_count = PyErr_Occurred() ? 0 : PyLong_AsLongLong(arguments[2]);
     int64_t base_timestamp_ms = PyErr_Occurred() ? 0 : PyLong_AsLongLong(arguments[3]);
@@ -147,7 +147,7 @@ static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, const char *n
         Py_XDECREF(type);
         return NULL;
     }
-    return (PyTypeObject *)type; /* kept, for as long as the process lives */
+    return (PyTypeObject *)type; /* this reference lives as long as the process */
 }
 
 PyMODINIT_FUNC PyInit__kernel(void)
@@ -165,7 +165,7 @@ PyMODINIT_FUNC PyInit__kernel(void)
     if (fetched_record_type == NULL || owned_buffer_type == NULL ||
         (appender_type = add_type(module, &appender_spec, "Appender")) == NULL ||
         add_type(module, &sink_spec, "ColumnSink") == NULL ||
-        PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0 || !add_gate(module, add_type)) {
+        PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0 || !add_fast_append(module, add_type)) {
         Py_DECREF(module);
         return NULL;
     }

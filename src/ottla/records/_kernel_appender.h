@@ -45,7 +45,7 @@ static int appender_is_free(const appender *self)
     return !self->is_busy;
 }
 
-/* Bytes of a key or value; `view` is released by the caller where its `obj` is not NULL. */
+/* The bytes of a key or value; the caller releases `view` if its `obj` is not NULL. */
 static int take_bytes(PyObject *object, const uint8_t **data, int64_t *size, Py_buffer *view)
 {
     view->obj = NULL;
@@ -137,7 +137,7 @@ static PyObject *appender_append(appender *self, PyObject *const *arguments, Py_
     int outcome = KERNEL_NO_MEMORY;
     int is_ready = 1;
     if (count == 4) {
-        /* Code of the caller's may run while its sequence is read: nothing else may come to the block meanwhile. */
+        /* Reading the sequence may run the caller's code: nothing else may use the block meanwhile. */
         self->is_busy = 1;
         is_ready = encode_headers(&self->block, arguments[3]);
         self->is_busy = 0;
@@ -186,17 +186,17 @@ static const Py_buffer *hold_view(held_views *held, PyObject *object)
     if (held->count == VIEWS_MAX || PyObject_GetBuffer(object, view, PyBUF_SIMPLE) < 0)
         return NULL;
     if (view->buf == NULL)
-        view->buf = (void *)nothing; /* an empty buffer may have no address, and nothing may be added to that */
+        view->buf = (void *)nothing; /* an empty buffer may be NULL, and C allows no arithmetic on that */
     held->count++;
     return view;
 }
 
-/* PyArg_ParseTuple takes it for a bug of ours when what it is given is no tuple. */
+/* PyArg_ParseTuple reports anything but a tuple as a bug of ours. */
 static int is_tuple(PyObject *object)
 {
     if (PyTuple_Check(object))
         return 1;
-    PyErr_SetString(PyExc_TypeError, "a column is expected as a tuple of its buffers");
+    PyErr_SetString(PyExc_TypeError, "expected a column as a tuple of its buffers");
     return 0;
 }
 

@@ -1,7 +1,7 @@
-/* Records to and from columns as Arrow lays them out: int32 offsets, data, validity bits. Plain C, as the format is.
+/* Records to and from columns in Arrow's layout: int32 offsets, data, validity bits. Plain C, as _kernel_format.h is.
  *
- * Decoding reserves before the records of a batch are walked what they can take at most, so that the loop itself only
- * copies; a batch that turns out to be broken leaves the columns as they were. */
+ * Decoding first reserves the most memory that a batch's records can need, so that the loop itself only copies; a
+ * corrupt batch leaves the columns unchanged. */
 #ifndef OTTLA_KERNEL_COLUMNS_H
 #define OTTLA_KERNEL_COLUMNS_H
 
@@ -92,7 +92,7 @@ static inline int kernel_put_headers(kernel_sink *sink, const kernel_record *rec
             const uint8_t *key, *value;
             int64_t key_bytes, value_bytes;
             if (!kernel_read_header(&at, record->end, &key, &key_bytes, &value, &value_bytes))
-                return 0; /* was sound when the record was read */
+                return 0; /* can't happen: it was valid when the record was read */
             for (int64_t position = 0; position < key_bytes; position++)
                 sink->has_non_ascii_header_keys |= key[position] >= 0x80;
             kernel_put_value(&sink->header_key, sink->header_count, key, key_bytes);
@@ -134,7 +134,7 @@ static inline void kernel_rewind(kernel_sink *sink, const kernel_sink *before)
 static const char KERNEL_OUT_OF_MEMORY[] = "out of memory";
 static const char KERNEL_COLUMN_FULL[] = "more than 2 GiB in one column";
 
-/* Add the records of a batch's plain body; on a fault the sink is as before. */
+/* Add the records of a batch's uncompressed body; a fault leaves the sink unchanged. */
 static inline const char *kernel_sink_append(kernel_sink *sink, const uint8_t *body, size_t body_bytes,
                                              const kernel_batch_view *view)
 {
@@ -212,13 +212,13 @@ static inline void kernel_release_sink(kernel_sink *sink)
 
 /* ---- batches out of columns ---- */
 
-/* Values of an Arrow binary array, as its buffers are; `first` is the array's own offset into them. */
+/* The values of an Arrow binary array: its buffers; `first` is the array's offset into them. */
 typedef struct {
-    const void *offsets; /* int32; perhaps not aligned, as a mapped file may have it */
+    const void *offsets; /* int32; not always aligned, for example in a mapped file */
     size_t offset_count;
     const uint8_t *data;
     size_t data_bytes;
-    const uint8_t *validity; /* NULL where nothing is null */
+    const uint8_t *validity; /* NULL if no value is null */
     size_t validity_bytes;
     size_t first;
     size_t count;
@@ -273,7 +273,7 @@ static inline int kernel_value_at(const kernel_values *values, size_t index, con
 }
 
 typedef struct {
-    kernel_values lists; /* of which data and data_bytes are not used */
+    kernel_values lists; /* data and data_bytes are not used */
     kernel_values keys;
     kernel_values values;
 } kernel_header_lists;

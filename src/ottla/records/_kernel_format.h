@@ -1,7 +1,7 @@
 /* Record batch format v2 in plain C: numbers, one record in, one record out, the hash of a key.
  *
- * Knows nothing of Python, so that it can be fuzzed alone (tests/records/kernel_fuzz.c). Bytes come from strangers:
- * every length is held against what is left before it is used. Faults are texts, NULL is "sound". */
+ * Knows nothing of Python, so that it can be fuzzed alone (tests/records/kernel_fuzz.c). The bytes are untrusted: every
+ * length is checked against the bytes left before it is used. A fault is a text, NULL means valid. */
 #ifndef OTTLA_KERNEL_FORMAT_H
 #define OTTLA_KERNEL_FORMAT_H
 
@@ -50,7 +50,7 @@ static inline int kernel_reserve(kernel_bytes *bytes, size_t more)
 
 static inline void kernel_put(kernel_bytes *bytes, const void *source, size_t size)
 {
-    if (size != 0) { /* memcpy from NULL is undefined, even of nothing */
+    if (size != 0) { /* memcpy from NULL is undefined, even for 0 bytes */
         memcpy(bytes->data + bytes->size, source, size);
         bytes->size += size;
     }
@@ -65,7 +65,7 @@ static inline void kernel_release(kernel_bytes *bytes)
 
 /* ---- numbers ---- */
 
-/* 64-bit sums wrap around, as they do in Java; signed overflow is undefined in C, so they are made unsigned. */
+/* 64-bit sums wrap around, as in Java; signed overflow is undefined in C, so the sums are unsigned. */
 static inline int64_t kernel_wrapping_add(int64_t left, int64_t right)
 {
     return (int64_t)((uint64_t)left + (uint64_t)right);
@@ -81,7 +81,7 @@ static inline int64_t kernel_unzigzag(uint64_t number)
     return (int64_t)((number >> 1) ^ (~(number & 1) + 1));
 }
 
-/* A zigzag varint of at most 64 bits; 0 when it runs over `end` or is longer. */
+/* A zigzag varint of at most 64 bits; 0 when it crosses `end` or is longer. */
 static inline int kernel_read_varint(const uint8_t **at, const uint8_t *end, int64_t *number)
 {
     const uint8_t *position = *at;
@@ -135,7 +135,7 @@ static inline void kernel_put_varint(kernel_bytes *bytes, int64_t number)
 typedef struct {
     int64_t timestamp_delta;
     int64_t offset_delta;
-    const uint8_t *key; /* valid where its length is not negative; -1 is null */
+    const uint8_t *key; /* valid unless its length is negative; -1 is null */
     int64_t key_bytes;
     const uint8_t *value;
     int64_t value_bytes;
@@ -165,7 +165,7 @@ static inline int kernel_read_header(const uint8_t **at, const uint8_t *end, con
            kernel_read_field(at, end, value, value_bytes);
 }
 
-/* The record at `*at`, which is moved behind it. */
+/* Read the record at `*at` and move `*at` behind it. */
 static inline const char *kernel_read_record(const uint8_t **at, const uint8_t *end, kernel_record *record)
 {
     int64_t length;
@@ -202,7 +202,7 @@ static inline const char *kernel_read_record(const uint8_t **at, const uint8_t *
     return NULL;
 }
 
-/* What a batch's header says that its records are held against. */
+/* The fields of a batch's header that its records must agree with. */
 typedef struct {
     int64_t base_offset;
     int64_t base_timestamp_ms;
@@ -210,7 +210,7 @@ typedef struct {
     int has_append_time;
     int64_t last_offset_delta;
     int64_t record_count;
-    int64_t from_offset; /* records before it, and from `to_offset` on, are checked and left out */
+    int64_t from_offset; /* records before it, and from `to_offset` on, are checked and skipped */
     int64_t to_offset;
 } kernel_batch_view;
 
@@ -260,7 +260,7 @@ static inline int kernel_append_record(kernel_batch *batch, int64_t timestamp_ms
         return KERNEL_FULL;
     if (batch_bytes > INT32_MAX || batch->record_count >= INT32_MAX)
         return KERNEL_TOO_LARGE;
-    /* A number is written where ten bytes are left. */
+    /* A number is written only where ten bytes are left. */
     if (!kernel_reserve(&batch->records, size + KERNEL_MAX_VARINT_BYTES))
         return KERNEL_NO_MEMORY;
     kernel_bytes *records = &batch->records;
@@ -295,7 +295,7 @@ static inline int kernel_put_header(kernel_bytes *block, const uint8_t *key, siz
     return 1;
 }
 
-/* ---- the hash that partitions go by (murmur2, Kafka's seed) ---- */
+/* ---- the hash that chooses a partition (murmur2, Kafka's seed) ---- */
 
 static inline uint32_t kernel_murmur2(const uint8_t *key, size_t size)
 {

@@ -37,7 +37,7 @@ static int read_view(PyObject *const *arguments, kernel_batch_view *view)
 
 #define VIEW_ARGUMENTS 7
 
-/* Less work than this is done under the interpreter's lock: to give it away and to wait for it again costs more. */
+/* Work below this size keeps the interpreter's lock: releasing it and waiting for it again costs more. */
 #define UNLOCKED_BYTES (256 * 1024)
 
 #endif

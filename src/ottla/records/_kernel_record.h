@@ -1,13 +1,13 @@
-/* FetchedRecord: a record that knows where its bytes lie, and makes objects of them when it is asked; split_records. */
+/* FetchedRecord: a record that knows where its bytes are and decodes a field when it is read; split_records. */
 #ifndef OTTLA_KERNEL_RECORD_H
 #define OTTLA_KERNEL_RECORD_H
 
 #include "_kernel_module.h"
 
-/* What the records of one batch have in common; lives as long as the last of them. No Python object: nobody sees it. */
+/* What the records of one batch share; lives as long as the last of them. Not a Python object: it is never visible. */
 typedef struct {
-    Py_ssize_t references; /* under the interpreter's lock, as all of this */
-    PyObject *body;        /* bytes, or NULL for a record that was made by hand */
+    Py_ssize_t references; /* changed under the interpreter's lock only */
+    PyObject *body;        /* bytes, or NULL for a record that Python code constructed */
     const uint8_t *data;
     PyObject *topic;
     long partition;
@@ -15,8 +15,8 @@ typedef struct {
     int timestamp_type;
 } shared_batch;
 
-/* Not tracked by the garbage collector: records are made by the million, and hold bytes. A deserialized value that
- * refers back to its own record would be a cycle that stays. */
+/* Not tracked by the garbage collector: there are millions of records, and they hold bytes. A deserialized value that
+ * refers back to its own record would be a cycle that is never freed. */
 typedef struct {
     PyObject_HEAD
     shared_batch *batch;
@@ -28,7 +28,7 @@ typedef struct {
     int32_t value_bytes;
     uint32_t headers_position;
     uint32_t header_count;
-    PyObject *key; /* NULL until it is asked for */
+    PyObject *key; /* NULL until it is read */
     PyObject *value;
     PyObject *headers;
 } fetched_record;
@@ -135,7 +135,7 @@ static PyObject *make_headers(const fetched_record *record)
             PyErr_SetString(corrupt_batch, "headers changed since they were checked");
             goto failed;
         }
-        /* As Java reads it: a key that is no UTF-8 doesn't make the record unreadable. */
+        /* As in Java: a key that is not UTF-8 doesn't make the record unreadable. */
         PyObject *name = PyUnicode_DecodeUTF8((const char *)key, (Py_ssize_t)key_bytes, "replace");
         PyObject *data = value_bytes < 0 ? Py_NewRef(Py_None)
                                          : PyBytes_FromStringAndSize((const char *)value, (Py_ssize_t)value_bytes);

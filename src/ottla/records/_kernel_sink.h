@@ -4,8 +4,8 @@
 
 #include "_kernel_module.h"
 
-/* Memory of columns that nobody has any more, for the next ones: from `malloc` it would come and go page by page, which
- * takes longer than to fill it. Used under the interpreter's lock only. */
+/* Memory of released columns, reused for the next ones: `malloc` would map and unmap it page by page, which takes
+ * longer than filling it. Used under the interpreter's lock only. */
 #define SPARE_BLOCKS 16
 #define SPARE_BLOCK_BYTES_MIN ((size_t)1024)
 #define SPARE_BLOCK_BYTES_MAX ((size_t)2 * 1024 * 1024)
@@ -14,7 +14,7 @@
 static kernel_bytes spare_blocks[SPARE_BLOCKS];
 static size_t spare_bytes;
 
-/* Empty bytes get room for `size`, from a spare block that is not far too large; what fails is tried again later. */
+/* Give empty bytes room for `size`, from a spare block that is not far too large; a later call retries a failure. */
 static void take_block(kernel_bytes *bytes, size_t size)
 {
     if (bytes->data != NULL || size == 0)
@@ -34,7 +34,7 @@ static void take_block(kernel_bytes *bytes, size_t size)
     }
 }
 
-/* The memory is kept as a spare where there is room for one more, else freed; `bytes` is empty afterwards. */
+/* Keep the memory as a spare block if there is room for one more, else free it; `bytes` is empty afterwards. */
 static void give_block(kernel_bytes *bytes)
 {
     size_t capacity = bytes->capacity;
@@ -49,7 +49,7 @@ static void give_block(kernel_bytes *bytes)
                 return;
             }
         }
-        /* Full, and perhaps of blocks of a size that nobody wants any more. */
+        /* Full, perhaps of blocks of a size that is no longer needed. */
         static unsigned int turn;
         kernel_bytes *spare = &spare_blocks[turn++ % SPARE_BLOCKS];
         spare_bytes -= spare->capacity;
@@ -94,7 +94,7 @@ static PyType_Spec buffer_spec = {
     .slots = buffer_slots,
 };
 
-/* The memory changes hands; `bytes` is empty afterwards. What was reserved in vain is given back. */
+/* Takes over the memory; `bytes` is empty afterwards. Unused memory is freed. */
 static PyObject *own_bytes(kernel_bytes *bytes)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(owned_buffer_type, Py_tp_alloc);
@@ -141,8 +141,8 @@ static void sink_dealloc(column_sink *self)
     Py_DECREF(type);
 }
 
-/* reserve(bytes, records): of the batches that come next, so that columns need not grow. A word of the batches' own
- * headers: it is held against the bytes, and what is missing is made when it is needed. */
+/* reserve(bytes, records): the size of the next batches, so that columns need not grow. The numbers come from the
+ * batches' own headers: they are checked against the bytes, and missing memory is allocated when it is needed. */
 static PyObject *sink_reserve(column_sink *self, PyObject *const *arguments, Py_ssize_t count)
 {
     if (count != 2) {
@@ -253,7 +253,7 @@ static PyObject *sink_finish(column_sink *self, PyObject *unused)
     Py_XDECREF(key);
     Py_XDECREF(value);
     Py_XDECREF(headers);
-    kernel_release_sink(sink); /* what nobody took, and the counts */
+    kernel_release_sink(sink); /* the buffers that were not taken, and the counts */
     return fields;
 }
 

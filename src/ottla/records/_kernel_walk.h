@@ -1,7 +1,8 @@
-/* The walk through the records that a client produced: does the inside of a batch agree with its header?
+/* The walk through the records that a client produced: do the records of a batch agree with its header?
  *
- * Plain C, fuzzed alone; its twin is in records/walk.py. Stricter than the readers of _kernel_format.h: lengths, counts
- * and offset deltas are 32-bit numbers of at most five bytes, because a Java reader stops at anything else. */
+ * Plain C, fuzzed alone; records/walk.py has the same in Python. Stricter than the readers of _kernel_format.h:
+ * lengths, counts and offset deltas are 32-bit numbers of at most five bytes, because a Java reader fails on anything
+ * else. */
 #ifndef OTTLA_KERNEL_WALK_H
 #define OTTLA_KERNEL_WALK_H
 
@@ -9,7 +10,7 @@
 
 #define KERNEL_NO_TIMESTAMP (-1)
 
-/* A zigzag varint of at most 32 bits; 0 when it runs over `end` or is longer. */
+/* A zigzag varint of at most 32 bits; 0 when it crosses `end` or is longer. */
 static inline int kernel_read_int(const uint8_t **at, const uint8_t *end, int64_t *number)
 {
     const uint8_t *position = *at;
@@ -34,7 +35,7 @@ static inline int kernel_read_int(const uint8_t **at, const uint8_t *end, int64_
     return 1;
 }
 
-/* Step over a length and so many bytes; `least` is -1 where null is allowed. */
+/* Skip a length and that many bytes; `least` is -1 where null is allowed. */
 static inline int kernel_skip_field(const uint8_t **at, const uint8_t *end, int64_t least, int64_t *length)
 {
     if (KERNEL_UNLIKELY(!kernel_read_int(at, end, length) || *length < least))
@@ -48,9 +49,9 @@ static inline int kernel_skip_field(const uint8_t **at, const uint8_t *end, int6
 }
 
 typedef struct {
-    int64_t min_timestamp_ms; /* the base timestamp where no record has an earlier one */
-    int64_t max_timestamp_ms; /* none where no record has one, as Kafka computes it */
-    int64_t index;            /* of the record that a fault is about */
+    int64_t min_timestamp_ms; /* the base timestamp if no record has an earlier one */
+    int64_t max_timestamp_ms; /* none if no record has one, as Kafka computes it */
+    int64_t index;            /* the record that a fault is about */
 } kernel_walk;
 
 static inline const char *kernel_walk_record(const uint8_t **at, const uint8_t *end, int64_t base_timestamp_ms,
@@ -91,7 +92,7 @@ static inline const char *kernel_walk_record(const uint8_t **at, const uint8_t *
 
 #define KERNEL_NO_MEMORY_FOR_KEYLESS "no memory"
 
-/* Walk all records; `keyless`, where it is not NULL, gets the index of each record without a key as an int32. */
+/* Walk all records; `keyless`, unless it is NULL, gets the index of each record without a key as an int32. */
 static inline const char *kernel_walk_records(const uint8_t *data, size_t size, int64_t record_count,
                                               int64_t base_timestamp_ms, kernel_walk *walk, kernel_bytes *keyless)
 {
@@ -101,7 +102,7 @@ static inline const char *kernel_walk_records(const uint8_t *data, size_t size, 
     walk->max_timestamp_ms = KERNEL_NO_TIMESTAMP;
     walk->index = 0;
     if (record_count < 0 || record_count > INT32_MAX || (uint64_t)record_count > size / KERNEL_MIN_RECORD_BYTES)
-        return "has no place among so many";
+        return "is one of more records than fit into the batch";
     for (; walk->index < record_count; walk->index++) {
         int64_t key_bytes;
         const char *fault = kernel_walk_record(&at, end, base_timestamp_ms, walk, &key_bytes);

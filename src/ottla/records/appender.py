@@ -1,6 +1,7 @@
-"""A batch that a producer fills record by record up to a size; appending is a C call where the kernel is.
+"""A batch that a producer fills record by record up to a size; with the kernel, an append is one C call.
 
-Owned by one writer at a time: the accumulator's lock. What is sent with it (sequence, codec, epoch) comes with `build`.
+Only one writer may use it at a time, under the accumulator's lock. `build` takes what is known last: sequence, codec,
+epoch.
 """
 
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ FULL = -1
 
 
 class BuildsBatch:
-    """The end of a batch in the making, over what its maker knows of its records."""
+    """Finishes a batch; the subclass holds the encoded records."""
 
     __slots__ = ()
 
@@ -67,7 +68,7 @@ class BuildsBatch:
 
 
 class PythonAppender(BuildsBatch):
-    """What the kernel's Appender does, for machines without it."""
+    """The kernel's Appender in Python, for machines without the kernel."""
 
     __slots__ = ("_builder", "limit_bytes")
 
@@ -114,12 +115,12 @@ else:
 
 
 class BatchAppender(_Appender, BuildsBatch):
-    """One batch in the making.
+    """One batch that is being filled.
 
-    `append(timestamp_ms, key, value, headers=())` gives the record's index in the batch, or FULL (-1) when it would
-    make the batch larger than `limit_bytes`; the first record is always taken, since a record that is too large is
-    refused by name, not here. `size_bytes`, `record_count`, `base_timestamp_ms` and `max_timestamp_ms` are those of
-    the batch so far, uncompressed; `build(…)` makes it.
+    `append(timestamp_ms, key, value, headers=())` returns the record's index in the batch, or FULL (-1) when it would
+    make the batch larger than `limit_bytes`. It always takes the first record: the accumulator refuses records that
+    are too large, with their topic in the message. `size_bytes`, `record_count`, `base_timestamp_ms` and
+    `max_timestamp_ms` describe the batch so far, uncompressed; `build(…)` finishes it.
     """
 
     __slots__ = ()

@@ -1,6 +1,6 @@
-"""Making record batches: from records one by one, from encoded records at once, and the markers that end transactions.
+"""Builds record batches: from single records, from encoded records, and the markers that end transactions.
 
-For clients, internal topics and tools; a broker stores what producers built.
+For clients, internal topics and tools; a broker stores the batches that producers built.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,9 +34,9 @@ from ottla.records.header import (
     TRANSACTIONAL_MASK,
     write_crc,
 )
-from ottla.records.varint import encode_varint, varint_size
+from ottla.records.varint import encode_varint
 
-# The header in two parts: what the checksum covers, and what lies before it.
+# The header in two parts: the bytes that the checksum covers, and those before them.
 _pack_checksummed = Struct(">hiqqqhii").pack
 _pack_front = Struct(">qiibI").pack
 
@@ -69,7 +69,7 @@ def assemble_batch(
     producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
 ) -> bytearray:
-    """Header and checksum in front of records that are already encoded, and compressed as `attributes` say."""
+    """Put header and checksum in front of records that are encoded, and compressed as `attributes` say."""
     batch = bytearray(HEADER_BYTES + len(records))
     HEADER.pack_into(
         batch,
@@ -94,9 +94,9 @@ def assemble_batch(
 
 
 def build_plain_batch(timestamp_ms: TimestampMs, records: Sequence[tuple[bytes, bytes | None]]) -> bytearray:
-    """A batch of keys and values of one moment, not compressed: a third of the builder's time where batches are small.
+    """An uncompressed batch of keys and values with one timestamp, in a third of the builder's time for small batches.
 
-    For what a broker writes for itself while somebody waits for the answer.
+    For what a broker writes itself while a client waits for the answer.
     """
     parts = [b""]
     offset_delta = 0
@@ -133,10 +133,10 @@ def build_plain_batch(timestamp_ms: TimestampMs, records: Sequence[tuple[bytes, 
 
 
 class BatchBuilder:
-    """One batch in the making: records are encoded as they come, `build` adds header, codec and checksum.
+    """One batch that is being filled: `append` encodes records at once, `build` adds header, codec and checksum.
 
-    Owned by one writer. `size_bytes` is what the batch takes uncompressed. `build` leaves the builder as it is, so
-    that the same records can be built again, with another sequence or codec.
+    Owned by one writer. `size_bytes` is the size of the batch, uncompressed. `build` does not change the builder, so
+    the same records can be built again, with another sequence or codec.
     """
 
     __slots__ = (
@@ -152,7 +152,7 @@ class BatchBuilder:
         self.record_count = 0
         self._records = bytearray()
         self._delete_horizon_ms = delete_horizon_ms
-        # The horizon sits in the base timestamp's place (KIP-534), so deltas count from it.
+        # The delete horizon is stored as the base timestamp (KIP-534), so deltas count from it.
         self._base_timestamp_ms = NO_TIMESTAMP_MS if delete_horizon_ms is None else delete_horizon_ms
         self._max_timestamp_ms = NO_TIMESTAMP_MS
         self._last_offset_delta = -1
@@ -171,17 +171,8 @@ class BatchBuilder:
 
     @property
     def encoded_records(self) -> bytearray:
-        """The records so far as they lie in a batch, uncompressed; the builder's own, to be read only."""
+        """The encoded records so far, uncompressed; the builder's own buffer, so only read it."""
         return self._records
-
-    def size_bytes_with(self, key: Buffer | None, value: Buffer | None, headers: RecordHeaders = ()) -> int:
-        """An upper bound of `size_bytes` after appending such a record."""
-        size = 1 + 10 + 5 + 5 + 5 + 5  # attributes, timestamp, offset, and the three lengths that every record has
-        size += (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
-        for header_key, header_value in headers:
-            # A character takes at most four bytes in UTF-8.
-            size += 10 + 4 * len(header_key) + (len(header_value) if header_value is not None else 0)
-        return self.size_bytes + varint_size(size) + size
 
     def append(
         self,
@@ -192,7 +183,7 @@ class BatchBuilder:
         *,
         offset_delta: int | None = None,
     ) -> None:
-        """Add a record; with `offset_delta` it keeps a place of its own, as in a cleaned batch, which only grows."""
+        """Add a record. `offset_delta` keeps its offset, as in a cleaned batch; deltas must grow."""
         last_offset_delta = self._last_offset_delta
         if offset_delta is None:
             offset_delta = last_offset_delta + 1
@@ -202,7 +193,7 @@ class BatchBuilder:
             self._base_timestamp_ms = timestamp_ms
         if timestamp_ms > self._max_timestamp_ms:
             self._max_timestamp_ms = timestamp_ms
-        # Nearly all numbers of a record are small: a look into a table instead of a call, for each of six.
+        # Nearly all of a record's six numbers are small: a table lookup is cheaper than a call.
         delta = timestamp_ms - self._base_timestamp_ms
         parts: list[Buffer] = [
             _NO_ATTRIBUTES,
@@ -239,7 +230,7 @@ class BatchBuilder:
         value: Buffer | None,
         headers: RecordHeaders = (),
     ) -> bool:
-        """Add a record unless the batch would be larger than `limit_bytes` by it; the first is always taken."""
+        """Add a record unless it makes the batch larger than `limit_bytes`; the first record always fits."""
         records = self._records
         before_bytes = len(records)
         before = self.record_count, self._max_timestamp_ms, self._last_offset_delta
@@ -258,7 +249,7 @@ class BatchBuilder:
         base_timestamp_ms: TimestampMs,
         max_timestamp_ms: TimestampMs,
     ) -> None:
-        """Add records that somebody encoded to follow those that are here: deltas go on, times count from the base."""
+        """Add records that the caller encoded to follow those here: deltas go on, times count from the base."""
         if self.record_count == 0:
             self._base_timestamp_ms = base_timestamp_ms
         self._records += records
@@ -281,9 +272,9 @@ class BatchBuilder:
         append_time_ms: TimestampMs | None = None,
         last_offset_delta: int | None = None,
     ) -> bytearray:
-        """The finished batch; with `append_time_ms` that is the time of all its records.
+        """The finished batch; `append_time_ms` becomes the time of all its records.
 
-        `last_offset_delta` keeps the range of a batch whose last records were cleaned away.
+        `last_offset_delta` keeps the offset range of a batch whose last records the cleaner removed.
         """
         if last_offset_delta is None:
             last_offset_delta = self._last_offset_delta

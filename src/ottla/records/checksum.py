@@ -1,8 +1,8 @@
-"""CRC-32C over a stretch of any buffer, without copying large ones.
+"""CRC-32C over a part of any buffer, without copying large ones.
 
 google-crc32c takes only objects whose buffer needs no release (`bytes`, but neither bytearray nor memoryview). Up to
-16 KB a copy is the cheapest way around that. Beyond it ctypes arrays laid over the caller's memory are taken, of two
-lengths only, because making an array type for each length (25 µs) would cost more than the copy.
+16 KB a copy is the cheapest way around that. For more we lay ctypes arrays over the caller's memory, of two lengths
+only, because a new array type for each length (25 µs) would cost more than the copy.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _lay_over: tuple[Callable[[Buffer, int], Any], Callable[[Buffer, int], Any]] | N
 
 
 def small_crc32c(view: memoryview) -> int:
-    """The checksum of a view of at most SMALL_BYTES: the quick way for the batches of small requests."""
+    """The checksum of a view of at most SMALL_BYTES: the fast path for the batches of small requests."""
     return _value(view.tobytes())
 
 
@@ -34,7 +34,7 @@ def crc32c(buffer: Buffer, start: int, end: int) -> int:
         return _value(view[start:end].tobytes())
     crc = 0
     if view.readonly:
-        # ctypes lays itself over writable memory only.
+        # ctypes can only be laid over writable memory.
         while end - start > _COPIED_BYTES:
             crc = _extend(crc, view[start : start + _COPIED_BYTES].tobytes())
             start += _COPIED_BYTES
@@ -50,7 +50,7 @@ def crc32c(buffer: Buffer, start: int, end: int) -> int:
 
 
 def _load_ctypes() -> tuple[Callable[[Buffer, int], Any], Callable[[Buffer, int], Any]]:
-    """Imported with the first large batch: 8 ms that a starting broker doesn't have to spend."""
+    """Import ctypes with the first large batch: it takes 8 ms, which the start of a broker saves."""
     global _lay_over
     import ctypes
 

@@ -1,6 +1,6 @@
-"""The codecs of record batches by their ids in the header; decompression never makes more bytes than it was allowed.
+"""The codecs of record batches by their ids in the header; decompression never exceeds the limit that it gets.
 
-What a stranger sends may say any length about itself: nothing is allocated on such a word alone.
+Bytes from a peer may claim any length: we allocate nothing because of such a claim alone.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,10 @@ ZSTD = 4
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 LAST_CODEC = ZSTD
 
-# By every name that a topic's `compression.type` may have, but for `producer`.
+# By every name that a topic's `compression.type` may have, except `producer`.
 CODEC_IDS = {"uncompressed": NONE, "none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
-# What one batch may grow to unless the caller knows better; a client's own fetch limits are far below it.
+# The most that one batch may decompress to unless the caller sets a limit; clients' fetch limits are far below it.
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 
 DEFAULT_LEVELS = {GZIP: 6, LZ4: 9, ZSTD: 3}
@@ -34,7 +34,7 @@ _BLOCK_LENGTH = Struct(">i")
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES = 32 * 1024
-# Snappy's densest element turns 3 bytes into 64; a block that promises more than this is lying.
+# Snappy's densest element turns 3 bytes into 64; a block that claims more than this is corrupt.
 _SNAPPY_RATIO_MAX = 32
 _GZIP_RATIO_MAX = 1032  # deflate: two bits make 258 bytes
 _LZ4_RATIO_MAX = 256  # each byte of a match's length adds 255 bytes
@@ -78,7 +78,7 @@ def check_level(codec: int, level: int) -> None:
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
-    """`data` in the framing that Kafka's own clients read; without a level, Kafka's default one."""
+    """Compress `data` in the framing that Kafka's clients read; without a level, at Kafka's default one."""
     if codec == NONE:
         return data
     if codec == SNAPPY:
@@ -97,7 +97,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
 
 
 def decompress(codec: int, data: Buffer, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
-    """The plain bytes; CorruptBatch when they would be more than `max_bytes` or the codec can't read `data`."""
+    """Decompress; CorruptBatch when the result exceeds `max_bytes` or the codec can't read `data`."""
     if codec == NONE:
         if len(data) > max_bytes:
             raise CorruptBatch(f"{len(data)} bytes, at most {max_bytes} allowed")
@@ -114,9 +114,9 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DECOMPRESSED_BYTES_MAX
 
 
 def decompress_into(codec: int, data: Buffer, space: bytearray) -> int | None:
-    """Into memory that is there already: how many bytes it is, or None where that is not the way (`decompress` is).
+    """Decompress into an existing buffer and return the size, or None where that does not work and `decompress` has to.
 
-    Fresh memory for each batch costs several times what lz4 and zstd do.
+    New memory for each batch costs several times as much as lz4 and zstd themselves.
     """
     step = _INTO.get(codec)
     if step is None:
@@ -130,11 +130,11 @@ def decompress_into(codec: int, data: Buffer, space: bytearray) -> int | None:
 def _decompress_bounded(
     decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, max_bytes: int, *, ratio_max: int
 ) -> bytearray:
-    """Into a buffer of fixed size, a larger one on the next try: the output's size is nowhere said reliably.
+    """Decompress into a buffer of fixed size, and into a larger one on the next try: no field says the size reliably.
 
-    Common data fits at the first try. Any refusal counts as "too small" until the limit is reached, since the codecs
-    tell the two apart only in their messages; that costs garbage a few attempts of at most an eighth of the next one,
-    and none beyond what the codec could make of so many bytes.
+    Common data fits at the first try. Any failure counts as "too small" until the limit is reached, since only the
+    codecs' messages tell the two apart. For garbage that costs a few attempts, each with at most an eighth of the
+    next one's memory, and none beyond what the codec could produce from so many bytes.
     """
     max_bytes = min(max_bytes, _FIRST_CAPACITY_BYTES + ratio_max * len(data))
     capacity = min(max_bytes, max(_FIRST_CAPACITY_BYTES, _CAPACITY_GROWTH * len(data)))
@@ -169,10 +169,10 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
         try:
             block_bytes = cramjam.snappy.decompress_raw_len(block)
             if block_bytes > left_bytes or block_bytes > _SNAPPY_RATIO_MAX * len(block):
-                raise CorruptBatch(f"snappy block of {len(block)} bytes says it holds {block_bytes}")
+                raise CorruptBatch(f"snappy block of {len(block)} bytes claims to hold {block_bytes}")
             plain = bytearray(block_bytes)
             if cramjam.snappy.decompress_raw_into(block, plain) != block_bytes:
-                raise CorruptBatch(f"snappy block holds other than the {block_bytes} bytes it says")
+                raise CorruptBatch(f"snappy block does not hold the {block_bytes} bytes that it claims")
         except cramjam.DecompressionError as error:
             raise CorruptBatch(f"snappy: {error}") from None
         left_bytes -= block_bytes

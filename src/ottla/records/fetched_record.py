@@ -1,7 +1,7 @@
-"""Records as a consumer hands them out: with topic and partition, made of bytes only when a field is looked at.
+"""Records as a consumer returns them: with topic and partition; a field is decoded when it is read.
 
-`split_records` cuts one batch of a fetch; it is a C call where the kernel is, and the same in Python elsewhere. It
-knows nothing of positions, control batches or aborted transactions: whoever calls it has left those out.
+`split_records` cuts one batch of a fetch into records: a C call with the kernel, Python without it. It knows nothing of
+positions, control batches or aborted transactions: its caller skips those.
 """
 
 from typing import TYPE_CHECKING, Any, cast
@@ -21,7 +21,7 @@ _TWO_TO_64 = 2**64
 
 
 class PythonFetchedRecord:
-    """One record. `key`, `value` and `headers` may be set, by whoever deserializes them; the rest stays."""
+    """One record. A deserializer may set `key`, `value` and `headers`; the other fields are constant."""
 
     __slots__ = (
         "headers",
@@ -84,7 +84,7 @@ def split_records(
 ) -> list[FetchedRecord]:
     """The records of the batch at `position` from `from_offset` on; CorruptBatch when anything doesn't fit.
 
-    The batch's bytes are copied once, so the buffer is free afterwards; a record keeps its own batch alive, no more.
+    It copies the batch's bytes once, so the buffer can be reused; a record keeps only its own batch alive.
     """
     header = whole_batch_header(batch, position)
     if check_crc:
@@ -115,7 +115,7 @@ def split_records(
 def split_in_python(
     header: BatchHeader, body: bytes, *, topic: str, partition: int, from_offset: Offset
 ) -> list[PythonFetchedRecord]:
-    """What the kernel does, for machines without it."""
+    """The same in Python, for machines without the kernel."""
     timestamp_type = LOG_APPEND_TIME if header.is_log_append_time else CREATE_TIME
     leader_epoch = header.leader_epoch
     records = []
@@ -132,5 +132,5 @@ def split_in_python(
 
 
 def wrapped_to_int64(number: int) -> int:
-    """Base and delta of a time are 64 bits each, and so is their sum: it wraps around, as it does in Java."""
+    """Base and delta of a timestamp have 64 bits each, and so has their sum: it wraps around, as in Java."""
     return (number + _INT64_MAX + 1) % _TWO_TO_64 - _INT64_MAX - 1

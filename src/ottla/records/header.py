@@ -1,6 +1,6 @@
-"""The 61-byte header of a record batch (format v2) as a view over bytes: read it, walk from batch to batch, patch it.
+"""The 61-byte header of a record batch (format v2) in a buffer: read it, go from batch to batch, patch it.
 
-Everything a broker decides about a batch is in these bytes; the records behind them are never looked at here.
+Nothing here reads the records behind the header.
 """
 
 from collections.abc import Iterator
@@ -14,16 +14,14 @@ from ottla.records.errors import CorruptBatch
 
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = 61
-LOG_OVERHEAD_BYTES = 12  # base offset and batch length, which batch length itself doesn't count
+LOG_OVERHEAD_BYTES = 12  # base offset and batch length, which the batch length does not include
 MIN_BATCH_LENGTH = HEADER_BYTES - LOG_OVERHEAD_BYTES
 MAGIC = 2
 
-BATCH_LENGTH_POSITION = 8
 LEADER_EPOCH_POSITION = 12
 MAGIC_POSITION = 16
 CRC_POSITION = 17
-CHECKSUMMED_POSITION = 21  # attributes and all that follows; what a leader assigns lies before it
-CODEC_POSITION = 22  # the low byte of the attributes
+CHECKSUMMED_POSITION = 21  # attributes and all that follows; the fields that a leader assigns lie before it
 BASE_TIMESTAMP_POSITION = 27
 MAX_TIMESTAMP_POSITION = 35
 
@@ -47,7 +45,7 @@ _TIMESTAMPS = Struct(">qq")
 
 
 class BatchHeader(NamedTuple):
-    """One header, as it was when it was read."""
+    """One header; a copy, which later patches don't change."""
 
     base_offset: Offset
     batch_length: int
@@ -94,12 +92,8 @@ class BatchHeader(NamedTuple):
         return self.attributes & CONTROL_MASK != 0
 
     @property
-    def has_producer_id(self) -> bool:
-        return self.producer_id >= 0
-
-    @property
     def delete_horizon_ms(self) -> TimestampMs | None:
-        """When the tombstones of a cleaned batch may go (KIP-534); kept in the base timestamp's place."""
+        """When the cleaner may remove the tombstones of the batch (KIP-534); stored as the base timestamp."""
         return self.base_timestamp_ms if self.attributes & DELETE_HORIZON_MASK else None
 
     @property
@@ -115,7 +109,7 @@ def add_to_sequence(sequence: int, increment: int) -> int:
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`, unchecked but for its presence."""
+    """The header at `position`; checks only that it is there."""
     if position < 0:
         raise CorruptBatch(f"no batch header at the negative position {position}")
     try:
@@ -129,7 +123,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def iter_headers(buffer: Buffer, *, allow_partial_tail: bool = False) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of every batch in `buffer`, which holds whole batches and nothing else.
 
-    What a fetch returns may end within a batch: with `allow_partial_tail` the walk stops there without complaint.
+    A fetched buffer may end within a batch: with `allow_partial_tail` the walk stops there without an error.
     """
     position = 0
     end = len(buffer)
@@ -155,7 +149,7 @@ def iter_headers(buffer: Buffer, *, allow_partial_tail: bool = False) -> Iterato
 
 
 def _is_start_of_batch(buffer: Buffer, position: int) -> bool:
-    """Whether fewer bytes than a header can still be the beginning of a sound batch."""
+    """Whether fewer bytes than a header can still be the beginning of a valid batch."""
     if len(buffer) - position < LOG_OVERHEAD_BYTES:
         return True
     _, batch_length = _SIZE_FIELDS.unpack_from(buffer, position)
@@ -163,14 +157,14 @@ def _is_start_of_batch(buffer: Buffer, position: int) -> bool:
 
 
 def crc_of(buffer: Buffer, position: int, size_bytes: int) -> int:
-    """The CRC-32C that the batch of `size_bytes` at `position` should carry."""
+    """The CRC-32C that the batch of `size_bytes` at `position` should have."""
     return crc32c(buffer, position + CHECKSUMMED_POSITION, position + size_bytes)
 
 
 def patch_base_offset_and_epoch(
     buffer: bytearray | memoryview, position: int, *, base_offset: Offset, leader_epoch: LeaderEpoch
 ) -> None:
-    """What the leader assigns, in place; both lie before the checksummed part."""
+    """Write the fields that the leader assigns, in place; both lie before the checksummed part."""
     _BASE_OFFSET.pack_into(buffer, position, base_offset)
     _LEADER_EPOCH.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
 
@@ -178,10 +172,10 @@ def patch_base_offset_and_epoch(
 def set_append_time(
     buffer: bytearray | memoryview, position: int, *, header: BatchHeader, append_time_ms: TimestampMs
 ) -> BatchHeader:
-    """Stamp the batch with the broker's time (message.timestamp.type=LogAppendTime), in place.
+    """Write the broker's time into the batch (message.timestamp.type=LogAppendTime), in place.
 
-    Records keep their deltas: a reader of such a batch takes the maximum timestamp for every record. The checksum is
-    computed anew, so this reads the whole batch.
+    Records keep their deltas: a reader of such a batch takes the maximum timestamp for every record. This computes the
+    checksum again, so it reads the whole batch.
     """
     attributes = header.attributes | LOG_APPEND_TIME_MASK
     _ATTRIBUTES.pack_into(buffer, position + CHECKSUMMED_POSITION, attributes)
@@ -192,7 +186,7 @@ def set_append_time(
 
 
 def read_timestamps(buffer: Buffer) -> tuple[TimestampMs, TimestampMs]:
-    """Base and maximum timestamp of the batch that `buffer` begins with, which has a whole header."""
+    """Base and maximum timestamp of the batch at the start of `buffer`, whose header is complete."""
     base_ms, max_ms = _TIMESTAMPS.unpack_from(buffer, BASE_TIMESTAMP_POSITION)
     return base_ms, max_ms
 
@@ -200,9 +194,9 @@ def read_timestamps(buffer: Buffer) -> tuple[TimestampMs, TimestampMs]:
 def set_max_timestamp(
     buffer: bytearray | memoryview, position: int, *, header: BatchHeader, max_timestamp_ms: TimestampMs
 ) -> BatchHeader:
-    """Put the maximum of the records' timestamps into a batch whose producer did not, in place.
+    """Write the records' largest timestamp into a batch whose producer did not, in place.
 
-    The old checksum must have been right: the new one would bless old damage.
+    Check the old checksum first: the new one would hide old damage.
     """
     _TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, max_timestamp_ms)
     crc = write_crc(buffer, position, header.size_bytes)
@@ -210,7 +204,7 @@ def set_max_timestamp(
 
 
 def write_crc(buffer: bytearray | memoryview, position: int, size_bytes: int) -> int:
-    """Compute the checksum of a batch and put it in its place."""
+    """Compute the checksum of a batch and write it."""
     crc = crc_of(buffer, position, size_bytes)
     _CRC.pack_into(buffer, position + CRC_POSITION, crc)
     return crc

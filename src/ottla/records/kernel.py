@@ -1,16 +1,16 @@
-"""The C kernel (`_kernel.c`) where it was built, None where there was no compiler: nothing depends on it but speed.
+"""The C kernel (`_kernel.c`) where it was built, None where there was no compiler: only speed depends on it.
 
-It does what takes a step per record: walk through a batch, cut it into records, append a record to one, hash a key, and
-the same for whole columns. Who wants one of these takes the face that works with and without it, with the same results:
+It does the work that takes a step per record: walk through a batch, split it into records, append a record, hash a
+key, and the same for whole columns. Use these functions, which have the same results with and without it:
 
-- `records/fetched_record.py`: `split_records(batch, position, topic=…, partition=…)`, records that are made of bytes
-  when their fields are looked at;
+- `records/fetched_record.py`: `split_records(batch, position, topic=…, partition=…)`, records that decode a field
+  when it is read;
 - `records/appender.py`: `BatchAppender(limit_bytes)`, `append(timestamp_ms, key, value, headers)` and `build(…)`;
 - `records/walk.py`: `walk_records(…)`, whether the inside of a produced batch agrees with its header;
 - `kernel.murmur2(key)` beside `clients/partitioning.py`;
 - `ottla.columns` for Arrow.
 
-`OTTLA_KERNEL=off` leaves it out, to compare or to get around it.
+`OTTLA_KERNEL=off` leaves it out, for comparisons and as a workaround.
 """
 
 import os
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 __all__ = ["IS_COMPILED", "kernel"]
 
-_INTERFACE = 3  # as in _kernel.c
+_INTERFACE = 4  # as in _kernel.c
 
 if TYPE_CHECKING:
     from ottla.records import _kernel as kernel
@@ -31,7 +31,7 @@ else:
         except ImportError:
             pass  # not built here
         else:
-            # In a work tree the source may have moved on since it was built.
+            # In a work tree the source may be newer than the build.
             if getattr(kernel, "INTERFACE", None) != _INTERFACE:
                 kernel = None
 

@@ -1,6 +1,6 @@
-"""Reading the records of a batch: for clients, tools and replays of internal topics; the broker's hot path never does.
+"""Reads the records of a batch, for clients, tools and replays of internal topics; never on the broker's hot path.
 
-Every length is held against the bytes that are there; what doesn't fit exactly is a CorruptBatch.
+Every length is checked against the bytes that are left; anything that doesn't fit exactly raises CorruptBatch.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _END_TRANSACTION_VALUE = Struct(">hi")  # version, coordinator epoch
 
 
 class Record(NamedTuple):
-    """One record with its place and time made absolute."""
+    """One record with its absolute offset and timestamp."""
 
     offset: Offset
     timestamp_ms: TimestampMs
@@ -30,7 +30,7 @@ class Record(NamedTuple):
 
 
 class EndTransactionMarker(NamedTuple):
-    """What a control record says."""
+    """The content of a control record."""
 
     is_commit: bool
     coordinator_epoch: int
@@ -39,7 +39,7 @@ class EndTransactionMarker(NamedTuple):
 def read_batch(
     buffer: Buffer, position: int = 0, *, max_bytes: int = DECOMPRESSED_BYTES_MAX, check_crc: bool = True
 ) -> tuple[BatchHeader, list[Record]]:
-    """The batch at `position`, wholly checked."""
+    """The batch at `position`, with every check."""
     header = whole_batch_header(buffer, position)
     if check_crc:
         crc = crc_of(buffer, position, header.size_bytes)
@@ -51,7 +51,7 @@ def read_batch(
 
 
 def whole_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header of a batch that lies in `buffer` to its end."""
+    """The header of a batch that is complete in `buffer`."""
     header = read_header(buffer, position)
     if header.magic != MAGIC:
         raise CorruptBatch(f"batch at {position}: magic {header.magic}, {MAGIC} expected")
@@ -70,10 +70,11 @@ def plain_records(buffer: Buffer, position: int, *, header: BatchHeader, max_byt
 
 
 def read_records(header: BatchHeader, data: bytes) -> list[Record]:
-    """What `iter_records` gives, at once and in a third of the time: for those who read millions.
+    """The records of `iter_records` as a list, in a third of the time: for code that reads millions.
 
-    Numbers of one and two bytes are read in place, for a call costs more than all of it; larger ones and records with
-    headers take the long way. Each length is held against its record's end, the record's against the batch's.
+    It reads numbers of one and two bytes inline, because a call costs more than all of that; larger numbers and
+    records with headers take the slow path. Each length is checked against the end of its record, and the record's
+    length against the end of the batch.
     """
     base_offset = header.base_offset
     base_timestamp_ms = header.base_timestamp_ms
@@ -98,7 +99,7 @@ def read_records(header: BatchHeader, data: bytes) -> list[Record]:
                 position += 1
                 if following >= 0x80:
                     number, position = decode_varint(data, start)
-                    number <<= 1  # back to how the short ones are seen here; a negative one stays negative
+                    number <<= 1  # back to the form of the short ones; a negative number stays negative
                 else:
                     number = number & 0x7F | following << 7
             record_end = position + (number >> 1)
@@ -175,7 +176,7 @@ def read_records(header: BatchHeader, data: bytes) -> list[Record]:
 
 
 def iter_records(header: BatchHeader, data: bytes) -> Iterator[Record]:
-    """The records encoded in `data`, as many as the header says and nothing after them."""
+    """The records encoded in `data`: exactly as many as the header says, and nothing after them."""
     base_offset = header.base_offset
     base_timestamp_ms = header.base_timestamp_ms
     append_time_ms = header.max_timestamp_ms if header.is_log_append_time else None
@@ -209,9 +210,9 @@ _ParsedRecord = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, byt
 
 
 def _read_record(data: bytes, position: int, end: int) -> _ParsedRecord:
-    """Fields of the record at `position`, and where the next one begins.
+    """Fields of the record at `position`, and the position of the next one.
 
-    A number may be read over the record's end: positions only grow, so the check at the end finds it.
+    A number may cross the record's end: positions only grow, so the check at the end finds it.
     """
     length, position = decode_varint(data, position)
     record_end = position + length
@@ -237,7 +238,7 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[tuple[str
         if key is None:
             raise CorruptBatch("a header without a key")
         value, position = _read_bytes(data, position, end)
-        # As Java reads it: a key that is no UTF-8 doesn't make the record unreadable.
+        # As in Java: a key that is not UTF-8 doesn't make the record unreadable.
         pairs.append((key.decode(errors="replace"), value))
     return tuple(pairs), position
 
@@ -255,7 +256,7 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
 
 
 def read_end_transaction_marker(record: Record) -> EndTransactionMarker | None:
-    """The marker in a record of a control batch; None for a type of control record that isn't ours to know."""
+    """The marker in a record of a control batch; None for an unknown type of control record."""
     key = record.key
     value = record.value
     if key is None or len(key) < _CONTROL_KEY.size:

@@ -1,6 +1,6 @@
-"""Turning a batch into the same batch under another codec (a topic's `compression.type`). Burns CPU: run on a thread.
+"""Compresses a batch again with another codec (a topic's `compression.type`). Needs much CPU: run it on a thread.
 
-The encoded records don't change, so offsets, timestamps, headers and the producer's fields can't either.
+The encoded records don't change, so offsets, timestamps, headers and the producer's fields don't change either.
 """
 
 from ottla.core.types import Buffer
@@ -14,10 +14,10 @@ from ottla.records.read import plain_records, whole_batch_header
 def recompress(
     batch: Buffer, *, codec: int, level: int | None = None, max_bytes: int = DECOMPRESSED_BYTES_MAX
 ) -> bytearray:
-    """The batch under `codec`; CorruptBatch when its records can't be decompressed within `max_bytes`.
+    """The batch in `codec`; CorruptBatch when its records can't be decompressed within `max_bytes`.
 
-    The result gets a checksum of its own, which must not make broken bytes look sound, nor may anything be left out:
-    so `batch` has to be exactly one batch with a right checksum.
+    The result gets a new checksum, which must not hide damage, and no byte may get lost: so `batch` has to be exactly
+    one batch with a correct checksum.
     """
     header = whole_batch_header(batch)
     if header.size_bytes != len(batch):
@@ -43,5 +43,5 @@ def recompress(
 
 
 def uncompress(batch: Buffer, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> bytearray:
-    """The batch with its records plain."""
+    """The batch with uncompressed records."""
     return recompress(batch, codec=NONE, max_bytes=max_bytes)

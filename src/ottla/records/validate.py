@@ -1,6 +1,6 @@
-"""The leader's check of what a client produced to one partition, before it is appended: header and checksum.
+"""The leader's check of a produced batch before the append: header and checksum.
 
-`walk.py` looks at the records. Faults are values: error code and message for the answer.
+`walk.py` checks the records. A fault is a value: error code and message for the answer.
 """
 
 from typing import NamedTuple
@@ -37,7 +37,7 @@ _INVALID_RECORD = ErrorCode.INVALID_RECORD
 
 
 class ProduceLimits(NamedTuple):
-    """What a topic's configuration allows; made once per configuration, not per request."""
+    """What a topic's config allows; created once per config, not per request."""
 
     max_message_bytes: int = 1024 * 1024 + LOG_OVERHEAD_BYTES
     is_log_append_time: bool = False
@@ -46,7 +46,7 @@ class ProduceLimits(NamedTuple):
 
 
 class ProduceFault(NamedTuple):
-    """Why a batch is refused; `record_indexes` names the records at fault where single ones are."""
+    """Why a batch is refused; `record_indexes` names single records at fault."""
 
     error_code: ErrorCode
     message: str
@@ -56,7 +56,7 @@ class ProduceFault(NamedTuple):
 def check_produced(
     records: memoryview, limits: ProduceLimits, *, produce_version: int, now_ms: TimestampMs
 ) -> BatchHeader | ProduceFault:
-    """The header of the one sound batch in `records`, or what is wrong with them."""
+    """The header of the one valid batch in `records`, or what is wrong with them."""
     size_bytes = len(records)
     if size_bytes < HEADER_BYTES:
         return _fault_of_short_records(records)
@@ -116,7 +116,7 @@ def check_produced(
     elif attributes & TRANSACTIONAL_MASK:
         return ProduceFault(_INVALID_RECORD, "transactional batch without a producer id")
     if not limits.is_log_append_time:
-        # A record without a time (-1) is let through, as Kafka does.
+        # A record without a timestamp (-1) is valid, as in Kafka.
         if max_timestamp_ms - now_ms > limits.timestamp_after_max_ms:
             return _fault_of_timestamp(max_timestamp_ms, now_ms, limits)
         if now_ms - base_timestamp_ms > limits.timestamp_before_max_ms and base_timestamp_ms != NO_TIMESTAMP_MS:
@@ -133,7 +133,7 @@ def _fault_of_short_records(records: memoryview) -> ProduceFault:
         return ProduceFault(_INVALID_RECORD, "no batch; exactly one is expected")
     if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] < MAGIC:
         return _fault_of_magic(records[MAGIC_POSITION])
-    return ProduceFault(_CORRUPT_MESSAGE, f"{len(records)} bytes are no batch")
+    return ProduceFault(_CORRUPT_MESSAGE, f"{len(records)} bytes are not a batch")
 
 
 def _fault_of_magic(magic: int) -> ProduceFault:

@@ -1,6 +1,6 @@
 """Zigzag varints, the numbers inside records.
 
-Readers take `bytes` and let an IndexError out at the end of the data: whoever reads many of them catches it once.
+Readers take `bytes` and raise IndexError at the end of the data: a caller that reads many of them catches it once.
 """
 
 from ottla.records.errors import CorruptBatch
@@ -22,11 +22,6 @@ def encode_varint(value: int) -> bytes:
         rest >>= 7
     encoded.append(rest)
     return bytes(encoded)
-
-
-def varint_size(value: int) -> int:
-    """How many bytes `encode_varint` makes of it."""
-    return ((((value << 1) ^ (value >> 63)) | 1).bit_length() + 6) // 7
 
 
 def decode_varint(data: bytes, position: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """The walk through the records of a produced batch: lengths, counts, offsets, keys, timestamps.
 
-A checksum only says that the bytes are those that the client sent. Whether they are records, every reader finds out
-behind the broker, and stops there. The C kernel walks in nanoseconds per record, its twin here in microseconds.
+A checksum only says that the bytes are those that the client sent. If they are not records, every later reader stops
+at them. The C kernel takes nanoseconds per record, the Python version here takes microseconds.
 """
 
 from threading import local
@@ -17,18 +17,18 @@ from ottla.records.read import MIN_RECORD_BYTES, plain_records
 from ottla.records.validate import ProduceFault, ProduceLimits
 from ottla.records.varint import decode_varint
 
-# Smallest and largest timestamp, and the indexes of the records without a key where they were asked for.
+# Smallest and largest timestamp, and on request the indexes of the records without a key.
 Walked: TypeAlias = tuple[TimestampMs, TimestampMs, list[int] | None]
 
-# For whoever walks on the event loop: some hundred microseconds at the most.
+# The most that may be walked on the event loop: some hundred microseconds.
 DECOMPRESSED_INLINE_MAX_BYTES = 128 * 1024
 
-# Each thread that walks compressed batches keeps this much to decompress into; a larger one gets memory of its own.
+# Each thread that walks compressed batches keeps a buffer of this size; a larger batch gets memory of its own.
 _KEPT_BYTES = 1024 * 1024
 
 
 class _Kept(local):
-    """What a thread decompresses into."""
+    """The buffer that a thread decompresses into."""
 
     space = bytearray()
 
@@ -42,9 +42,9 @@ _INT64_MAX = 2**63 - 1
 
 
 def has_wrong_maximum(records: memoryview) -> bool:
-    """Whether a header puts the largest timestamp before the first record's, as clients do that leave it at -1.
+    """Whether the header's largest timestamp is before the first record's, as from clients that leave it at -1.
 
-    Lookups by time, retention and the expiry of producers go by it, so that such a batch is always walked. Cheap.
+    Lookups by time, retention and producer expiry depend on it, so such a batch is always walked. Cheap.
     """
     if len(records) < HEADER_BYTES:
         return False
@@ -61,10 +61,10 @@ def check_records(
     now_ms: TimestampMs,
     max_bytes: int = DECOMPRESSED_BYTES_MAX,
 ) -> BatchHeader | ProduceFault:
-    """The header of a batch that `check_produced` let through and whose records are sound, or what is wrong with them.
+    """The header of a batch that `check_produced` accepted and whose records are valid, or what is wrong with them.
 
-    The largest timestamp is what the records say, as in Kafka: a header that says another is put right, in place.
-    Decompression is capped at `max_bytes`; run it on a thread for what is compressed.
+    The largest timestamp comes from the records, as in Kafka: a header with another value is corrected in place.
+    Decompression is capped at `max_bytes`; run it on a thread for compressed batches.
     """
     try:
         if header.attributes & COMPRESSION_MASK == NONE:
@@ -107,7 +107,7 @@ def _with_timestamps(
     max_ms: TimestampMs,
     now_ms: TimestampMs,
 ) -> BatchHeader | ProduceFault:
-    """What the header said was allowed; what the records say has to be, too."""
+    """The header's timestamps are in range; those of the records have to be, too."""
     is_too_old = now_ms - min_ms > limits.timestamp_before_max_ms and min_ms != NO_TIMESTAMP_MS
     if is_too_old or max_ms - now_ms > limits.timestamp_after_max_ms:
         earliest_ms, latest_ms = now_ms - limits.timestamp_before_max_ms, now_ms + limits.timestamp_after_max_ms
@@ -123,7 +123,7 @@ def _with_timestamps(
 def walk_records_in_python(
     data: Buffer, position: int, record_count: int, base_timestamp_ms: TimestampMs, with_keyless: bool, /
 ) -> Walked:
-    """As the kernel's: CorruptBatch where anything doesn't fit."""
+    """The kernel's function in Python: CorruptBatch when anything doesn't fit."""
     try:
         return _walk(bytes(data), position, record_count, base_timestamp_ms, with_keyless)
     except IndexError:
@@ -131,7 +131,7 @@ def walk_records_in_python(
 
 
 def _walk(data: bytes, position: int, record_count: int, base_timestamp_ms: TimestampMs, with_keyless: bool) -> Walked:
-    # Numbers may be read over a record's end: positions only grow, so the check at its end finds that.
+    # A number may cross the record's end: positions only grow, so the check at its end finds that.
     end = len(data)
     if not 0 <= record_count * MIN_RECORD_BYTES <= end - position:
         raise CorruptBatch(f"{record_count} records in {end - position} bytes")
@@ -171,7 +171,7 @@ def _walk(data: bytes, position: int, record_count: int, base_timestamp_ms: Time
 
 
 def _read_int(data: bytes, position: int) -> tuple[int, int]:
-    """A number of 32 bits, as lengths and counts are: a Java reader stops at anything longer."""
+    """A number of 32 bits, as lengths and counts are: a Java reader fails on anything longer."""
     number, after = decode_varint(data, position)
     if after - position > _INT32_BYTES_MAX or not _INT32_MIN <= number <= _INT32_MAX:
         raise CorruptBatch("a length or a count of more than 32 bits")

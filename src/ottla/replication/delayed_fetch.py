@@ -7,11 +7,11 @@ from ottla.purgatory.purgatory import DelayedOperation
 
 
 class ReadResult(Protocol):
-    """What a read of several partitions came to."""
+    """The result of a read of several partitions."""
 
     @property
     def is_enough(self) -> bool:
-        """Enough bytes for the client, or something that it should hear at once."""
+        """Enough bytes for the client, or something that it must learn at once."""
         ...
 
 

@@ -1,18 +1,19 @@
-"""All partitions of this broker (Kafka's ReplicaManager): lookups, what follows an append, and the waiting requests.
+"""All partitions of this broker (Kafka's ReplicaManager): lookups, changes of their state, and the waiting requests.
 
-Owned by the broker; event loop only. It asks for fsyncs and hears when they are done; it opens no file itself.
+Owned by the broker; event loop only. It requests fsyncs and is called when they are done; it opens no file itself.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ottla.core.cluster import INTERNAL_TOPICS, PartitionState
 from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.types import Offset, TopicPartition
+from ottla.core.types import BrokerId, Offset, TopicPartition
 from ottla.purgatory.purgatory import DelayedOperation, Purgatory
 from ottla.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsWait
-from ottla.replication.delayed_produce import DelayedProduce, ProduceWait
-from ottla.replication.partition import Partition
+from ottla.replication.delayed_produce import DelayedProduce
+from ottla.replication.partition import AcksWait, Partition, PartitionPorts, refused, refused_as_internal
 from ottla.storage.log import Log
-from ottla.storage.log_config import NEVER
+from ottla.storage.log_results import AppendInfo
 
 _NO_SUCH_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -66,14 +67,13 @@ class Replicas:
         self,
         waiting: Waiting,
         *,
-        broker_id: int,
+        broker_id: BrokerId,
         request_flush: Callable[[Log], None],
         report_storage_error: Callable[[Log, StorageError], None],
     ) -> None:
         self.waiting = waiting
-        self._report_storage_error = report_storage_error
         self.broker_id = broker_id
-        self._request_flush = request_flush
+        self._ports = PartitionPorts(broker_id, request_flush, report_storage_error, waiting.fetches)
         self.partitions: dict[tuple[str, int], Partition] = {}
         self._unavailable: set[tuple[str, int]] = set()  # their directory failed before their logs could be loaded
 
@@ -82,24 +82,51 @@ class Replicas:
         """Partitions of this broker that it can't serve since its start."""
         return len(self._unavailable)
 
-    def find(self, topic: str, index: int) -> Partition | ErrorCode:
+    def find(self, topic: str, partition: int) -> Partition | ErrorCode:
         """The partition, if this broker leads it and its disk works."""
-        partition = self.partitions.get((topic, index))
-        if partition is None:
-            return _STORAGE_ERROR if (topic, index) in self._unavailable else _NO_SUCH_PARTITION
-        if partition.is_offline:
+        found = self.partitions.get((topic, partition))
+        if found is None:
+            return self._why_missing(topic, partition)
+        if found.is_offline:
             return _STORAGE_ERROR
-        if partition.state.leader != self.broker_id:
+        if found.state.leader != self.broker_id:
             return _NOT_LEADER
+        return found
+
+    def refuse_append(self, topic: str | bytes, partition: int) -> AppendInfo:
+        """The answer to an append to a partition that is not among `partitions`; for the others, ask them."""
+        if not isinstance(topic, str):
+            return refused(ErrorCode.UNKNOWN_TOPIC_ID, None)
+        if topic in INTERNAL_TOPICS:
+            return refused_as_internal(topic)
+        return refused(self._why_missing(topic, partition), None)
+
+    def add(
+        self,
+        topic_partition: TopicPartition,
+        *,
+        topic_id: bytes,
+        log: Log,
+        state: PartitionState,
+        high_watermark: Offset | None = None,
+    ) -> Partition:
+        """Start to serve a partition; `high_watermark` is what was checkpointed, if anything was."""
+        partition = Partition(topic_partition, topic_id=topic_id, log=log, state=state, ports=self._ports)
+        partition.restore_high_watermark(high_watermark)
+        partition.maybe_advance_high_watermark()
+        self.partitions[topic_partition] = partition
         return partition
 
-    def add(self, partition: Partition) -> None:
-        """Start to lead a partition."""
-        self.partitions[partition.topic_partition] = partition
-        partition.maybe_advance_high_watermark()
+    def update_state(self, topic_partition: TopicPartition, state: PartitionState) -> None:
+        """Leader, epoch or in-sync replicas have changed; requests that wait for the partition are tried again."""
+        partition = self.partitions[topic_partition]
+        partition.state = state
+        if state.leader == self.broker_id:
+            partition.maybe_advance_high_watermark()
+        self._wake(topic_partition)
 
     def add_unavailable(self, topic_partition: TopicPartition) -> None:
-        """A partition of this broker whose log can't be had: answered with a storage error until the next start."""
+        """A partition whose log could not be loaded or made: answered with a storage error until the next start."""
         self._unavailable.add(topic_partition)
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
@@ -120,19 +147,8 @@ class Replicas:
                 self._wake(topic_partition)
 
     def on_storage_error(self, partition: Partition, error: StorageError) -> None:
-        """A file of this partition failed: whoever owns the log directories decides what goes offline."""
-        self._report_storage_error(partition.log, error)
-
-    def after_append(self, partition: Partition) -> None:
-        """What an append sets in motion: an fsync where the topic wants it, and the fetches that wait for records.
-
-        Cheap when nothing waits. The fetches are completed once per loop turn, however many appends there were.
-        """
-        log = partition.log
-        flush_messages = log.config.flush_messages
-        if flush_messages != NEVER and log.unflushed_messages >= flush_messages:
-            self._request_flush(log)
-        self.waiting.fetches.mark(partition.topic_partition)
+        """A read of this partition failed: the log manager decides what goes offline."""
+        self._ports.report_storage_error(partition.log, error)
 
     def on_flushed(self, topic_partition: TopicPartition) -> None:
         """An fsync is done: more of the log counts."""
@@ -144,17 +160,11 @@ class Replicas:
         if moved:
             self.waiting.fetches.mark(topic_partition)
 
-    def await_promise(
-        self,
-        waits: Sequence[ProduceWait],
-        *,
-        needs_all_replicas: bool,
-        timeout_ms: int,
-        on_done: Callable[[], None],
-        is_tried: bool = False,
+    def await_acks(
+        self, waits: Sequence[AcksWait], *, timeout_ms: int, on_done: Callable[[], None], is_tried: bool = False
     ) -> DelayedOperation:
-        """Call `on_done` when every batch keeps the promise of its acks, or in time with what is missing."""
-        operation = DelayedProduce(waits, needs_all_replicas=needs_all_replicas, on_done=on_done)
+        """Call `on_done` when every batch is acknowledged or never will be, or in time with what is missing."""
+        operation = DelayedProduce(waits, on_done=on_done)
         keys = [wait.partition.topic_partition for wait in waits]
         self.waiting.watch(self.waiting.produces, operation, keys, timeout_ms, is_tried=is_tried)
         return operation
@@ -173,6 +183,9 @@ class Replicas:
         if error_code == ErrorCode.NONE:
             self._wake(partition.topic_partition)
         return error_code
+
+    def _why_missing(self, topic: str, partition: int) -> ErrorCode:
+        return _STORAGE_ERROR if (topic, partition) in self._unavailable else _NO_SUCH_PARTITION
 
     def _wake(self, topic_partition: TopicPartition) -> None:
         waiting = self.waiting

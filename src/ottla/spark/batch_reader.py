@@ -1,4 +1,4 @@
-"""A batch query: all offsets from the starting to the ending ones, decided when it is planned."""
+"""A batch query: all offsets from the starting to the ending ones, as of its planning."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from ottla.spark.reading import read_slices
 
 
 class OttlaBatchReader(DataSourceReader):
-    """Planned in a process of the driver, then pickled to the workers: holds options, no connection."""
+    """Plans in a process of the driver, then is pickled to the workers: holds options, no connection."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -24,12 +24,12 @@ class OttlaBatchReader(DataSourceReader):
         return [InputPartition(pack) for pack in pack_slices(slices, at_most=self._options.max_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        # Spark makes up an empty partition where none was planned.
+        # Spark adds an empty partition if none was planned.
         return iter(()) if partition.value is None else read_slices(self._options, partition.value)
 
 
 def plan_batch(view: LogView, options: ReadOptions) -> list[LogSlice]:
-    """The slices of the query, within what the log has."""
+    """The slices of the query, limited to the log."""
     topic_ids = view.wanted()
     starts = view.resolve_start(topic_ids)
     ends = view.resolve_end(topic_ids)

@@ -1,4 +1,4 @@
-"""Where the jars of Spark's own Kafka connector are, for `--connector kafka`. Looks; downloads nothing."""
+"""Finds the jars of Spark's own Kafka connector, for `--connector kafka`. Downloads nothing."""
 
 import os
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "OTTLA_SPARK_KAFKA_JARS"
-# The versions that were seen to work on PySpark 4.3: batch, stream and sink.
+# These versions work on PySpark 4.3: batch, stream and sink.
 COORDINATES: Final = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
@@ -16,7 +16,7 @@ COORDINATES: Final = (
 
 
 class ConnectorNotFound(FileNotFoundError):
-    """The jars are not where they were looked for; the message says how to get them."""
+    """The jars were not found; the message says how to get them."""
 
 
 def find_connector_jars(
@@ -29,23 +29,23 @@ def find_connector_jars(
     given = folder if folder is not None else (os.environ if environment is None else environment).get(VARIABLE)
     if not given:
         raise ConnectorNotFound(f"{VARIABLE} is not set; {_how_to_get_them()}")
-    topic_partition = Path(given)
-    if not topic_partition.is_dir():
-        raise ConnectorNotFound(f"{topic_partition} is no folder; {_how_to_get_them()}")
+    folder_path = Path(given)
+    if not folder_path.is_dir():
+        raise ConnectorNotFound(f"{folder_path} is no folder; {_how_to_get_them()}")
     found = []
     missing = []
     for coordinates in COORDINATES:
         artifact = coordinates.split(":")[1]
-        jars = sorted(topic_partition.glob(f"{artifact}-[0-9]*.jar"))
+        jars = sorted(folder_path.glob(f"{artifact}-[0-9]*.jar"))
         if len(jars) > 1:
             raise ConnectorNotFound(
-                f"{topic_partition} has several versions of {artifact}: {', '.join(j.name for j in jars)}"
+                f"{folder_path} has several versions of {artifact}: {', '.join(j.name for j in jars)}"
             )
         found += jars
         if not jars:
             missing.append(artifact)
     if missing:
-        raise ConnectorNotFound(f"{topic_partition} has no jar of {', '.join(missing)}; {_how_to_get_them()}")
+        raise ConnectorNotFound(f"{folder_path} has no jar of {', '.join(missing)}; {_how_to_get_them()}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Records that were to be read and are gone: named, and an error unless `failOnDataLoss` is false."""
+"""Records that a query should read and that are gone: an error, or a warning if `failOnDataLoss` is false."""
 
 import logging
 from typing import Final
@@ -6,13 +6,13 @@ from typing import Final
 logger: Final = logging.getLogger("ottla.spark")
 
 _ADVICE: Final = (
-    "records may have aged out before they were read, or the topic was deleted or made anew; "
-    "to go on with what is there, set failOnDataLoss to false"
+    "records may have expired before they were read, or the topic was deleted or created again; "
+    "to go on with the records that are left, set failOnDataLoss to false"
 )
 
 
 class DataLoss(RuntimeError):
-    """Records that a query was to read are not there any more."""
+    """Records that a query should read don't exist any more."""
 
 
 def report_loss(what: str, *, fails: bool) -> None:

@@ -1,8 +1,8 @@
-"""The environment that a session's Java and its Python workers are started in.
+"""The environment of a session's Java and of its Python workers.
 
-A session of this machine is ours from end to end: what the caller's environment says of another Spark, Hadoop or
-Python does not hold for it. One of a cluster keeps what the user has set for that cluster. Decides; starts nothing
-but `locale -a`, and changes the process's own environment only within `applied`.
+A session on this machine ignores what the caller's environment says about another Spark, Hadoop or Python. A session of
+a cluster keeps what the user has set for that cluster. Starts nothing but `locale -a`, and changes the process's own
+environment only within `applied`.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ from ottla.spark.foreign_spark import holds_spark
 LOOPBACK: Final = "127.0.0.1"
 
 _OTHERS: Final = ("SPARK_", "PYSPARK_", "_PYSPARK_", "HADOOP_", "YARN_", "HIVE_")
-# It wins over every option that we give Java, its memory among them.
+# It overrides every option that we give Java, also its memory.
 _JAVA_OVERRIDE: Final = "_JAVA_OPTIONS"
 _UTF8_LOCALES: Final = ("C.UTF-8", "C.utf8", "en_US.UTF-8")
 _LC_CTYPE_MASK: Final = 1
@@ -28,7 +28,7 @@ _ASKED_S: Final = 10
 
 
 class SparkEnvironment(NamedTuple):
-    """`ignored` are the names of variables that the caller has set and that do not hold."""
+    """`ignored` are the names of the caller's variables that the session ignores."""
 
     variables: Mapping[str, str]
     ignored: tuple[str, ...]
@@ -37,7 +37,7 @@ class SparkEnvironment(NamedTuple):
 def local_environment(
     given: Mapping[str, str], *, spark_home: Path, conf_dir: Path, python: Path, java_home: Path | None
 ) -> SparkEnvironment:
-    """For Spark within this machine. `python` starts workers; `java_home` is None if `java` of the path is right."""
+    """For Spark on this machine. `python` starts workers; `java_home` is None if `java` of the path is right."""
     ignored = {name for name in given if name.startswith(_OTHERS) or name == _JAVA_OVERRIDE}
     variables = {name: value for name, value in given.items() if name not in ignored}
     kept = [each for each in given.get("PYTHONPATH", "").split(os.pathsep) if each]
@@ -47,7 +47,7 @@ def local_environment(
         variables["PYTHONPATH"] = os.pathsep.join(ours)
     variables |= {
         "SPARK_HOME": str(spark_home),
-        # Else the installation's, or its spark-defaults.conf, would be read.
+        # Otherwise Spark would read the installation's, with its spark-defaults.conf.
         "SPARK_CONF_DIR": str(conf_dir),
         "SPARK_LOCAL_IP": LOOPBACK,
         "PYSPARK_PYTHON": str(python),
@@ -57,7 +57,7 @@ def local_environment(
 
 
 def cluster_environment(given: Mapping[str, str], *, spark_home: Path, java_home: Path | None) -> SparkEnvironment:
-    """For a driver of a cluster: what the user has set stays, but for a SPARK_HOME without Spark in it."""
+    """For a driver of a cluster: keeps what the user has set, except a SPARK_HOME without Spark in it."""
     variables = dict(given)
     ignored = []
     named = given.get("SPARK_HOME")
@@ -71,7 +71,7 @@ def cluster_environment(given: Mapping[str, str], *, spark_home: Path, java_home
 
 @contextmanager
 def applied(variables: Mapping[str, str]) -> Iterator[None]:
-    """The process's own environment is this one within the block: pyspark takes what it needs from there alone."""
+    """Makes this the process's own environment within the block: pyspark reads it only from there."""
     before = dict(os.environ)
     try:
         _become(variables)
@@ -93,7 +93,7 @@ def _for_java(variables: dict[str, str], java_home: Path | None) -> dict[str, st
         variables["JAVA_HOME"] = str(java_home)
     else:
         variables.pop("JAVA_HOME", None)
-    # Java knows files by the encoding of the locale: in the plain C one, by ASCII alone.
+    # Java encodes file names by the locale: with the plain C one only ASCII works.
     name = utf8_locale()
     if name is not None:
         variables["LC_ALL"] = name
@@ -118,7 +118,7 @@ def utf8_locale() -> str | None:
 
 
 def _is_installed(locale: str) -> bool:
-    """Asked of the C library, without setting the process's own."""
+    """Asks the C library, without changing the process's own locale."""
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "newlocale"):
         return False

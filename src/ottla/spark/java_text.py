@@ -1,4 +1,4 @@
-"""Texts as Java and Spark read them: options that Spark splits at spaces, and names of files for Java."""
+"""Text for Java and Spark: options that Spark splits at spaces, and file names for Java."""
 
 import os
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ def option_string(options: Iterable[str]) -> str:
 
 
 def java_path(path: Path) -> str:
-    """An absolute path as Java must spell it, and Spark too: never as a URI, whose escapes Spark takes as they are.
+    """An absolute path for Java and Spark: never a URI, whose escapes Spark does not decode.
 
-    Python knows a name by the encoding of its locale, Java always by UTF-8, as it is started here.
+    Python encodes a name by its locale, Java always as UTF-8, as we start it.
     """
     name = os.fsencode(path.absolute())
     try:

@@ -163,7 +163,7 @@ class LogView:
             return self.earliest(topic_partitions)
         if bound.kind is BoundKind.LATEST:
             return self.latest(topic_partitions)
-        given = bound.by_place or {}
+        given = bound.by_topic_partition or {}
         _check_places(given, topic_partitions, option)
         found = dict(given)
         found |= self.earliest(
@@ -217,7 +217,7 @@ class LogView:
 def _times(bound: Bound, topic_partitions: list[TopicPartition], option: str) -> Mapping[TopicPartition, int]:
     if bound.timestamp_ms is not None:
         return dict.fromkeys(topic_partitions, bound.timestamp_ms)
-    given = bound.by_place or {}
+    given = bound.by_topic_partition or {}
     _check_places(given, topic_partitions, option)
     return given
 

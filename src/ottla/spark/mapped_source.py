@@ -1,7 +1,7 @@
-"""A source whose records go through a function in the worker that reads them: Spark carries what it makes of them.
+"""A source that applies a function in the worker that reads the records: Spark carries only the results.
 
-`mapInArrow` over the plain source gives the same rows. There Spark takes every record out of one worker, makes a row of
-its own of it, and takes that to another worker: that costs more than most functions do.
+`mapInArrow` over the plain source gives the same rows. But there Spark takes every record out of one worker, turns it
+into a row of its own, and passes that to another worker, which costs more than most functions do.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,13 +21,13 @@ Mapping = Callable[[Iterable[Any]], Iterator[Any]]
 
 
 def register_mapped(spark: SparkSession, name: str, function: Mapping, schema: StructType) -> None:
-    """Make the source `name` known to a session, in place of one that has the name already.
+    """Register the source `name` with a session, replacing one of the same name.
 
-    It takes the options of `ottla`. `function` is pickled to the workers; its batches have this schema to the letter,
-    nullability too.
+    It takes the options of `ottla`. `function` is pickled to the workers; its batches have exactly this schema,
+    including nullability.
     """
 
-    # Made here and not at the module's top: so it travels to the workers as a whole, with its function.
+    # Defined here and not at the module's top, so that it is pickled to the workers whole, with its function.
     class MappedDataSource(OttlaDataSource):
         @classmethod
         def name(cls) -> str:

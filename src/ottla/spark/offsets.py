@@ -1,6 +1,6 @@
 """Offsets of partitions and their JSON form, which is that of Spark's Kafka source: `{"topic": {"0": 23}}`.
 
-Pure. Also the places in a log that options name: an end of it, offsets, or times.
+Pure. Also the bounds that options name: an end of the log, offsets, or times.
 """
 
 import json
@@ -11,16 +11,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ottla.core.types import Offset, TopicPartition
 
 Offsets: TypeAlias = dict[TopicPartition, Offset]
-# As it stands in a checkpoint; Python's and Spark's JSON alike.
+# The form in a checkpoint, for Python's and Spark's JSON.
 OffsetsJson: TypeAlias = dict[str, dict[str, int]]
 
-# In offsets that a user writes: as in Kafka's own requests.
+# In offsets that a user writes, as in Kafka's own requests.
 LATEST_OFFSET: Final[Offset] = -1
 EARLIEST_OFFSET: Final[Offset] = -2
 
 
 class BoundKind(Enum):
-    """What a place in the log is given by."""
+    """How a bound is given."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -30,10 +30,10 @@ class BoundKind(Enum):
 
 
 class Bound(NamedTuple):
-    """Where to begin or to end; `by_place` are offsets or milliseconds, as `kind` says."""
+    """Where to begin or to end; `by_topic_partition` holds offsets or milliseconds, as `kind` says."""
 
     kind: BoundKind
-    by_place: Offsets | None = None
+    by_topic_partition: Offsets | None = None
     timestamp_ms: int | None = None
 
 
@@ -46,7 +46,7 @@ def to_json(offsets: Mapping[TopicPartition, Offset]) -> OffsetsJson:
 
 
 def from_json(given: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """What `to_json` made, or another program that keeps the same checkpoints."""
+    """From the output of `to_json`, or of another program with the same checkpoints."""
     return {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, partitions in given.items()
@@ -55,7 +55,7 @@ def from_json(given: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 
 def parse_numbers(text: str) -> Offsets:
-    """Numbers by partition as a user wrote them; ValueError says what is wrong with it."""
+    """Numbers by partition as a user wrote them; ValueError says what is wrong."""
     parsed = _parse_object(text, '{"topic": {"0": 23, "1": -2}}')
     found: Offsets = {}
     for topic, partitions in parsed.items():

@@ -73,11 +73,11 @@ _UNIT_MS: Final = {"us": 0.001, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000,
 
 
 class OptionError(ValueError):
-    """Options that can't be meant, all of them at once."""
+    """Names every problem of the options."""
 
 
 class Use(Enum):
-    """What the options are for: not all of them fit all of these."""
+    """What the options are for: some fit only some uses."""
 
     BATCH = "a batch query"
     STREAM = "a streaming query"
@@ -100,7 +100,7 @@ class Subscription(NamedTuple):
 
 
 class ReadOptions(NamedTuple):
-    """How to read; `client` are the settings of a consumer, as Kafka names them."""
+    """How to read; `client` are a consumer's settings, with Kafka's names."""
 
     client: dict[str, str]
     subscription: Subscription
@@ -127,14 +127,14 @@ class ReadOptions(NamedTuple):
 
 
 class WriteOptions(NamedTuple):
-    """How to write; `client` are the settings of a producer."""
+    """How to write; `client` are a producer's settings."""
 
     client: dict[str, str]
     topic: str | None
 
 
 def parse_read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
-    """OptionError names everything that is wrong."""
+    """OptionError names every problem."""
     from ottla.clients.consumer.keys import CONSUMER_DEFINITION
 
     options = _Options(given, _READING, use)
@@ -170,7 +170,7 @@ def parse_read_options(given: Mapping[str, str], use: Use) -> ReadOptions:
 
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
-    """OptionError names everything that is wrong."""
+    """OptionError names every problem."""
     from ottla.clients.producer.keys import PRODUCER_DEFINITION
 
     options = _Options(given, _WRITING, Use.WRITE)
@@ -183,7 +183,7 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
 
 
 class _Options:
-    """The options as they came, and what is wrong with them so far."""
+    """The given options, and their problems so far."""
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...], use: Use) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
@@ -206,7 +206,7 @@ class _Options:
                 self._problems.append(f"unknown option {name}; {hint}")
 
     def client_settings(self, definition: ClientDefinition) -> dict[str, str]:
-        """Those that begin with `kafka.`, without it, checked by the client's own rules."""
+        """The options with the prefix `kafka.`, without it, checked by the client's own rules."""
         refused = {name.lower() for name in _REFUSED}
         settings = {
             name.removeprefix(_PREFIX): value
@@ -215,7 +215,7 @@ class _Options:
         }
         if not settings.get("bootstrap.servers"):
             self._problems.append(f"option {_SERVERS} is needed: host:port of a broker, or several with commas")
-        # No group is joined: what would name one names the client, in the broker's logs, metrics and quotas.
+        # The source joins no group: an option for its name names the client, in the broker's logs, metrics and quotas.
         named = self._given.get(_GROUP) or self._given.get("groupidprefix")
         settings.setdefault("client.id", named or CLIENT_ID)
         try:
@@ -328,7 +328,7 @@ def _ending(options: _Options) -> Bound:
 
 
 def _by_time(options: _Options, for_all: str, for_each: str) -> Bound | None:
-    """As in Spark's source: the time for all wins over times for each, and both over offsets."""
+    """As in Spark's source: one time for all overrides times for each, and both override offsets."""
     if options.has(for_all):
         timestamp_ms = options.number(for_all, at_least=0)
         return Bound(BoundKind.TIMESTAMP, timestamp_ms=timestamp_ms or 0)
@@ -366,4 +366,6 @@ def _by_offsets(options: _Options, name: str, default: BoundKind) -> Bound:
 
 
 def _has(bound: Bound, kind: BoundKind, offset: int) -> bool:
-    return bound.kind is kind or (bound.kind is BoundKind.OFFSETS and offset in (bound.by_place or {}).values())
+    return bound.kind is kind or (
+        bound.kind is BoundKind.OFFSETS and offset in (bound.by_topic_partition or {}).values()
+    )

@@ -1,7 +1,7 @@
 """One slice of a log as Arrow batches: what runs in Spark's Python workers.
 
-Ends by position, not by count: what was compacted away and the markers of transactions take offsets and give no rows.
-A broker that goes away in the middle is waited for; what is gone for good is told by `data_loss`.
+Ends by position, not by count: compacted records and transaction markers take offsets and give no rows. Waits for a
+broker that goes away in the middle; `data_loss` reports records that are gone for good.
 """
 
 import time
@@ -23,22 +23,22 @@ from ottla.spark.options import ReadOptions
 from ottla.spark.planning import LogSlice
 from ottla.spark.schema import to_spark
 
-# All that is to be read is there already: a broker has no reason to wait with its answer.
+# All records to read exist already: a broker has no reason to delay its response.
 _FETCH_WAIT_MS: Final = "10"
 _FETCH_BYTES: Final = "8388608"
 _POLL_MS: Final = 1_000
-# Without progress for so long, the cluster is asked whether the topic is still the same.
+# After this long without progress, ask the cluster whether the topic is still the same.
 _SUSPICIOUS_MS = 2_000
 _STATS_TIMEOUT_MS: Final = 30_000
 
 _BASE_OFFSET: Final = Struct(">q")  # what a batch begins with
 
-# Between the tasks of a worker process, which runs one at a time: connections are worth keeping.
+# Kept between the tasks of a worker process, which runs one at a time: connecting is expensive.
 _idle: dict[tuple[tuple[str, str], ...], Consumer] = {}
 
 
 class ReadStalled(TimeoutError):
-    """Nothing came for `kafkaConsumer.pollTimeoutMs`, though there was something to read."""
+    """Nothing came for `kafkaConsumer.pollTimeoutMs`, although there were records to read."""
 
 
 def read_slices(options: ReadOptions, pieces: Iterable[LogSlice]) -> Iterator[Any]:
@@ -92,7 +92,7 @@ def _read(consumer: Consumer, options: ReadOptions, piece: LogSlice) -> Iterator
 
 
 def _decoded(fetched: WantedBatches, consumer: Consumer, options: ReadOptions, *, end: Offset) -> Any:
-    """The rows before an offset; None without any. A fetch brings what lies behind it, too: that is not looked at."""
+    """The rows before an offset; None without any. A fetch also brings later records, which are not decoded."""
     starts = fetched.starts
     count = bisect_left(starts, end, key=lambda start: _BASE_OFFSET.unpack_from(fetched.data, start)[0])
     data = fetched.data if count == len(starts) else memoryview(fetched.data)[: starts[count]]
@@ -116,7 +116,7 @@ def _decoded(fetched: WantedBatches, consumer: Consumer, options: ReadOptions, *
 
 
 def _skip_lost(consumer: Consumer, options: ReadOptions, piece: LogSlice, position: Offset) -> Offset:
-    """Where to go on after a position that the log doesn't have; the end of the slice where nothing is left."""
+    """Where to continue after a position that the log doesn't have; the end of the slice if nothing is left."""
     topic_partition = piece.topic_partition
     earliest = consumer.beginning_offsets([topic_partition], _STATS_TIMEOUT_MS)[topic_partition]
     if position < earliest:
@@ -131,7 +131,7 @@ def _skip_lost(consumer: Consumer, options: ReadOptions, piece: LogSlice, positi
 
 
 class _Watch:
-    """Over one slice: how long nothing has come, and whether that is a reason to stop."""
+    """Watches one slice: how long nothing has come, and whether to stop."""
 
     def __init__(self, options: ReadOptions, piece: LogSlice) -> None:
         self._options = options
@@ -143,7 +143,7 @@ class _Watch:
         self._asked_s = self._since_s
 
     def is_worth_waiting(self, position: Offset) -> bool:
-        """False when the rest is gone and that is no error; raises what is one."""
+        """False if the rest is gone and that is not an error; raises if it is."""
         now_s = time.monotonic()
         if (now_s - self._asked_s) * 1000 >= _SUSPICIOUS_MS:
             self._asked_s = now_s
@@ -166,7 +166,7 @@ class _Watch:
         except (ClusterNotReached, ClientError):
             return True  # a broker that is away comes back, within the bound
         if piece.topic_id is not None and topic_id != piece.topic_id:
-            report_loss(f"{lost}, the topic was deleted and made anew", fails=self._options.fails_on_data_loss)
+            report_loss(f"{lost}, the topic was deleted and created again", fails=self._options.fails_on_data_loss)
             return False
         return True
 
@@ -185,5 +185,5 @@ class _Watch:
 
 
 def _quick(options: ReadOptions) -> ReadOptions:
-    """For a look from within a read, which has its own bound."""
+    """For a check within a read, which has its own time limit."""
     return options._replace(client=options.client | {"default.api.timeout.ms": "2000"})

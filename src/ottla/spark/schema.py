@@ -1,6 +1,6 @@
-"""The columns of the source, exactly those of Spark's own Kafka source, as Spark and as Arrow have them.
+"""The columns of the source, exactly those of Spark's own Kafka source, in Spark's and in Arrow's types.
 
-Our own columns say which of them are never null; Spark's source doesn't, and Spark wants the same schema to the letter.
+Our own columns declare which of them are never null; Spark's source doesn't, and Spark wants exactly the same schema.
 """
 
 from typing import Any, Final

@@ -1,10 +1,12 @@
 """The folder of one session: a plain name that Java, Spark and shells take as it is, on a disk that programs run from.
 
 Java unpacks native libraries into it and workers are started by a script in it, neither of which works on a disk that
-is mounted noexec. Gone when the process ends. What a user wants kept is never here, only linked to from here.
+is mounted noexec. The process removes it when it ends; the next session removes that of a process that was killed. What
+a user wants kept is never here, only linked to from here.
 """
 
 import atexit
+import fcntl
 import mmap
 import os
 import re
@@ -15,11 +17,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ottla.spark.abandoned_folders import claim, remove_abandoned
-
 # Neither separates anything in a setting, a path or a shell, nor needs an escape in a URI.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/._-]+")
 _PREFIX: Final = "ottla-spark-"
+_LOCK_FILE: Final = ".in-use"
 
 
 class NoFolder(OSError):
@@ -34,6 +35,36 @@ def make_session_folder() -> Path:
     # Registered before Spark's own handler is, so it runs after it.
     atexit.register(_remove, folder, made_by=os.getpid())
     return folder
+
+
+def claim(folder: Path) -> None:
+    """Mark it as in use for as long as this process lives: the system drops the lock however the process ends."""
+    # Locked before it has its name: it never looks as if its process were gone.
+    unnamed = folder / f"{_LOCK_FILE}.new"
+    descriptor = os.open(unnamed, os.O_WRONLY | os.O_CREAT, 0o600)  # open until the process ends
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.replace(unnamed, folder / _LOCK_FILE)
+
+
+def remove_abandoned(parent: Path, *, prefix: str) -> list[Path]:
+    """Remove our own folders with such names whose processes are gone, and return them. Unclaimed ones stay."""
+    removed = []
+    for folder in parent.glob(f"{prefix}*"):
+        if _is_abandoned(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            removed.append(folder)
+    return removed
+
+
+def _is_abandoned(folder: Path) -> bool:
+    try:
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            return False
+        with open(folder / _LOCK_FILE, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False  # in use, never claimed, or gone just now
+    return True
 
 
 def usual_parents() -> list[Path]:

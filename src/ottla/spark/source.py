@@ -1,4 +1,4 @@
-"""The data source `ottla`: which reader or writer Spark gets. Decides nothing else."""
+"""The data source `ottla`: gives Spark its readers and writers. Decides nothing else."""
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
@@ -16,7 +16,7 @@ NAME = "ottla"
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("ottla")`, `readStream`, `write` and `writeStream` known to a session."""
+    """Register `spark.read.format("ottla")`, `readStream`, `write` and `writeStream` with a session."""
     spark.dataSource.register(OttlaDataSource)
 
 
@@ -48,7 +48,7 @@ class OttlaDataSource(DataSource):
         from ottla.spark.writer import OttlaBatchWriter, plan_rows
 
         if overwrite:
-            raise OptionError('a log is only ever appended to; use .mode("append")')
+            raise OptionError('a log only takes appends; use .mode("append")')
         options = parse_write_options(self.options)
         return OttlaBatchWriter(options, plan_rows(schema, options))
 
@@ -56,7 +56,7 @@ class OttlaDataSource(DataSource):
         from ottla.spark.writer import OttlaStreamWriter, plan_rows
 
         if overwrite:
-            raise OptionError('a log is only ever appended to; use .outputMode("append") or "update"')
+            raise OptionError('a log only takes appends; use .outputMode("append") or "update"')
         options = parse_write_options(self.options)
         return OttlaStreamWriter(options, plan_rows(schema, options))
 

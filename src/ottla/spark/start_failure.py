@@ -1,9 +1,9 @@
-"""Why Spark did not start, in one line: out of what its Java process has written, or of an exception of its own."""
+"""Why Spark did not start, in one line: from the output of its Java process, or from its exception."""
 
 import re
 from typing import Final
 
-# Said at any start, or of it as a whole.
+# Lines of any start, or about the failure as a whole.
 _NOT_THE_CAUSE: Final = re.compile(
     r"$|NOTE: Picked up|Picked up |WARNING: |OpenJDK 64-Bit|Using Spark's default|Setting default log level|\s+at "
     r"|Error: (Could not create the Java|A fatal exception|A JNI error)|\[.*(warning|info)\]"
@@ -18,14 +18,14 @@ _LONGEST: Final = 400
 
 
 def first_cause(text: str) -> str:
-    """Of an exception that came from Java: what was raised, without the way that it took."""
+    """Of an exception from Java: what was raised, without the stack trace."""
     raised = _RAISED.search(text)
     return _shortened(raised[1] if raised else next(iter(text.strip().splitlines()), ""))
 
 
 def first_complaint(log: str) -> str | None:
-    """The first line of a log that says what is wrong; None if no line does."""
-    is_loud = True  # until a logger speaks; its further lines are as loud as its first
+    """The first line of a log that names a problem; None if no line does."""
+    is_loud = True  # until a logger writes; the further lines of a message have its level
     for line in log.splitlines():
         head = _LOG_HEAD.match(line)
         if head is not None:

@@ -1,7 +1,7 @@
-"""A streaming query: how far each micro-batch goes, and which slices it is made of.
+"""A streaming query: how far each micro-batch goes, and its slices.
 
-Lives in one process for the life of the query, but for `read`, which runs in the workers. Offsets are in the query's
-checkpoint; nothing is committed to a group.
+Lives in one process for the life of the query, except for `read`, which runs in the workers. Offsets are in the query's
+checkpoint; it commits nothing to a group.
 """
 
 import time
@@ -35,13 +35,13 @@ from ottla.spark.reading import read_slices
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Made anew with each start of the query; the workers get a pickled copy, which holds the options alone."""
+    """New with each start of the query; the workers get a pickled copy with only the options."""
 
     def __init__(self, options: ReadOptions, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._options = options
         self._monotonic_s = monotonic_s
         self._view: LogView | None = None
-        # Ids as they were first seen: the same name with another id is another log.
+        # The first ids seen: the same name with another id is another log.
         self._topic_ids: dict[TopicPartition, str | None] = {}
         self._initial: Offsets | None = None
         self._is_first_batch_planned = False
@@ -52,7 +52,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         return {"_options": self._options}
 
-    # What Spark asks, in this order.
+    # Spark calls these, in this order.
 
     def initialOffset(self) -> OffsetsJson:  # noqa: N802
         view = self._open()
@@ -79,7 +79,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, latest = self._look(begun)
         end = latest
         if self._target is not None:
-            # Not beyond what was there, but never back behind what was read.
+            # Not beyond the target, but never back behind what was read.
             end = {
                 topic_partition: _up_to(self._target.get(topic_partition, 0), begin[topic_partition], offset)
                 for topic_partition, offset in end.items()
@@ -94,8 +94,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: OffsetsJson, end: OffsetsJson) -> list[InputPartition]:
         begun, ended = from_json(start), from_json(end)
         if begun == self._initial and not self._is_first_batch_planned and self._begins_at_end:
-            # The first batch once more after a restart: it was empty, and only noted where the query began. Where it
-            # would begin today, behind that, means nothing.
+            # The first batch again after a restart: it was empty, and only recorded where the query began. Where it
+            # would begin today doesn't matter.
             self._is_first_batch_planned = True
             return []
         self._is_first_batch_planned = True
@@ -126,17 +126,17 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _begins_at_end(self) -> bool:
-        """Whether the place to begin moves with the log, so that asking again gives another one."""
+        """Whether the start moves with the log, so that resolving it again gives another offset."""
         starting = self._options.starting
         return (
             starting.kind is BoundKind.LATEST
-            or (starting.kind is BoundKind.OFFSETS and LATEST_OFFSET in (starting.by_place or {}).values())
+            or (starting.kind is BoundKind.OFFSETS and LATEST_OFFSET in (starting.by_topic_partition or {}).values())
             or self._options.begins_at_end_without_match
         )
 
     def _is_to_note_where_it_begins(self, begun: Offsets) -> bool:
-        """Spark stores where batches end, never where the first one began: after a crash within it that would be lost,
-        and records with it. So the first batch of a query that begins at the end is empty.
+        """Spark stores where batches end, never where the first one began: a crash within it would lose that, and
+        records with it. So the first batch of a query that begins at the end is empty.
         """
         if begun != self._initial or not self._begins_at_end or self._is_first_batch_planned:
             return False
@@ -144,7 +144,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return True
 
     def _look(self, begun: Offsets) -> tuple[Offsets, Offsets]:
-        """Where to go on in each partition that is there now, and how far each goes."""
+        """Where to continue in each existing partition, and how far each goes."""
         view = self._open()
         found = view.partitions()
         gone = sorted(begun.keys() - found.topic_ids.keys())
@@ -156,7 +156,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if unheard_of and begun.keys() - set(gone):
             raise view.not_there(unheard_of)
         if gone:
-            self._lose(f"{', '.join(map(str, gone))}: the query had read up to there, and the partitions are gone")
+            self._lose(f"{', '.join(map(str, gone))}: the query has read from them, and the partitions are gone")
         self._find_made_anew(found.topic_ids)
         latest = view.latest(found.topic_ids)
         self._known_latest = latest
@@ -168,7 +168,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if offset < begin[topic_partition]:
                 self._lose(
                     f"{topic_partition}: the query had read up to offset {begin[topic_partition]}, and the log ends at "
-                    f"{offset}: the topic was made anew, or its broker lost records"
+                    f"{offset}: the topic was created again, or its broker lost records"
                 )
         return begin, latest
 
@@ -177,7 +177,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             known = self._topic_ids.get(topic_partition)
             if known is not None and topic_id != known:
                 self._lose(
-                    f"{topic_partition}: the topic was deleted and made anew while the query ran "
+                    f"{topic_partition}: the topic was deleted and created again while the query ran "
                     f"({known}, now {topic_id})"
                 )
         self._topic_ids = dict(topic_ids)
@@ -245,5 +245,5 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _up_to(target: Offset, begin: Offset, latest: Offset) -> Offset:
-    """A log that is shorter than what was read of it is another one, and begins anew."""
+    """A log that is shorter than what was read of it is a new one, and is read from its beginning."""
     return latest if latest < begin else max(min(target, latest), begin)

@@ -1,7 +1,7 @@
-"""The Python that Spark starts its workers with: this one, by a small script that takes Spark's zips out of its way.
+"""The Python of Spark's workers: this one, started by a small script that removes Spark's zips from its path.
 
-Spark puts its own package before all others as a zip, in which nothing is compiled ahead: each worker would compile it
-anew, three times the work of starting one. A worker has ten seconds to start, which a busy machine needs then.
+Spark puts its own package before all others as a zip without compiled modules: each worker would compile it again,
+which takes three times as long as starting one. A worker has ten seconds to start; a busy machine would need more.
 """
 
 import os
@@ -27,7 +27,7 @@ exec {python} "$@"
 
 
 def make_worker_python(folder: Path, python: str = sys.executable) -> Path:
-    """The script, in this folder. For workers of this machine, where the same package is installed."""
+    """Writes the script into this folder. For workers on this machine, where the same package is installed."""
     script = folder / "python"
     script.write_bytes(os.fsencode(_SCRIPT.format(python=shlex.quote(python))))
     script.chmod(0o755)

@@ -1,7 +1,7 @@
 """Rows to topics, for batch and streaming queries: Arrow batches straight to the producer, at least once.
 
-The columns are those of Spark's own Kafka sink: value; key, topic, partition and headers where they are there; others
-are left out. A task that Spark runs again writes its rows again.
+The columns are those of Spark's own Kafka sink: value, and optionally key, topic, partition and headers; others are
+ignored. A task that Spark runs again writes its rows again.
 """
 
 from collections import deque
@@ -27,16 +27,16 @@ _EXPECTED: Final = {
     "partition": "int",
     "headers": "array<struct<key:string,value:binary>>",
 }
-# Larger batches than for single records: there is no waiting for more, the rows are all there.
+# No waiting for more rows: all are there.
 _SETTINGS: Final = {"linger.ms": "0"}
-# A handle keeps what it waits for in memory: a task that writes more than fits there must not keep them all.
+# A handle keeps its rows in memory: a task that writes more than memory holds must not keep all handles.
 _TABLES_UNDER_WAY: Final = 16
 
 _idle: dict[tuple[tuple[str, str], ...], Producer] = {}
 
 
 class RowPlan(NamedTuple):
-    """Which columns of the rows are written, and to which topic; None where a column says that."""
+    """The columns to write, and the topic; None if a column names it."""
 
     columns: tuple[str, ...]
     topic: str | None
@@ -90,10 +90,10 @@ class OttlaBatchWriter(DataSourceArrowWriter):
         return write_rows(self._options, self._plan, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """What was written is there already."""
+        """The rows are stored already."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """What was written stays: a log can't take it back."""
+        """Written rows stay: a log can't take them back."""
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
@@ -107,10 +107,10 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         return write_rows(self._options, self._plan, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """What was written is there already."""
+        """The rows are stored already."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """What was written stays: a log can't take it back."""
+        """Written rows stay: a log can't take them back."""
 
 
 def write_rows(options: WriteOptions, plan: RowPlan, batches: Iterator[Any]) -> Written:

@@ -69,7 +69,7 @@ def scan_checked(file: ReadFile, *, start: int, end: int) -> Iterator[tuple[int,
             at = 0
         if size_bytes <= _CHECK_BLOCK_BYTES:
             if at + size_bytes > len(block):
-                raise CorruptBatch(f"batch at {position}: {size_bytes} bytes said, {len(block) - at} could be read")
+                raise CorruptBatch(f"batch at {position}: {size_bytes} bytes expected, {len(block) - at} could be read")
             crc = crc_of(block, at, size_bytes)
         else:
             crc = _crc_in_steps(file, position, size_bytes)
@@ -98,7 +98,9 @@ def check_lengths(header: BatchHeader, position: int, end: int) -> int:
         )
     next_position = position + LOG_OVERHEAD_BYTES + header.batch_length
     if next_position > end:
-        raise CorruptBatch(f"batch at {position}: {next_position - position} bytes said, {end - position} there")
+        raise CorruptBatch(
+            f"batch at {position}: {next_position - position} bytes expected, {end - position} are there"
+        )
     return next_position
 
 
@@ -109,7 +111,7 @@ def _crc_in_steps(file: ReadFile, position: int, size_bytes: int) -> int:
     while at < end:
         data = file.pread(min(_CHECK_BLOCK_BYTES, end - at), at)
         if not data:
-            raise CorruptBatch(f"batch at {position}: {size_bytes} bytes said, {at - position} could be read")
+            raise CorruptBatch(f"batch at {position}: {size_bytes} bytes expected, {at - position} could be read")
         crc = extend(crc, data)
         at += len(data)
     return crc

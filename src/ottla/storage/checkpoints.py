@@ -24,7 +24,7 @@ _VERSION = 0
 
 
 class MalformedCheckpoint(Exception):
-    """A checkpoint file that can't be believed; the caller rebuilds what it held."""
+    """A checkpoint file that can't be trusted; the caller rebuilds what it held."""
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, Offset]:

@@ -1,10 +1,9 @@
-"""Loading the logs of a log directory: what its checkpoints and marker say about each, then each log in its lane.
+"""Loading the logs of a log directory: what its checkpoints and marker say about each, then each log.
 
-A lane is a cache of open files that one thread uses at a time: logs of different lanes are loaded and closed side by
-side, and belong to the event loop the rest of the time.
+Logs of different stripes of the open files may be loaded side by side, on a thread for each stripe.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from ottla.core.disk import Disk
@@ -42,7 +41,7 @@ class LoadTask(NamedTuple):
 
 
 class DirPlan(NamedTuple):
-    """What there is to load in one directory, and what its owner should be told."""
+    """What there is to load in one directory, and notes for the operator."""
 
     tasks: list[LoadTask]
     was_clean: bool
@@ -91,9 +90,9 @@ class Loader(NamedTuple):
     now_ms: TimestampMs
     on_log_loaded: Callable[[], None]
 
-    def load_lane(self, lane: tuple[OpenFiles, Sequence[LoadTask]]) -> list[LoadResult]:
-        """The logs of one lane, in the order of their tasks; a failing disk is the result of its task."""
-        open_files, tasks = lane
+    def load_stripe(self, stripe: tuple[OpenFiles, list[LoadTask]]) -> list[LoadResult]:
+        """The logs of one stripe, in the order of their tasks; a failing disk is the result of its task."""
+        open_files, tasks = stripe
         loaded: list[LoadResult] = []
         for task in tasks:
             try:

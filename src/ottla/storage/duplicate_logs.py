@@ -1,6 +1,6 @@
 """Folders of one partition in several log directories: which of them is out of date, by the topic ids inside.
 
-It comes about when a topic is deleted and made anew while the directory that holds it is offline. Moves nothing.
+It happens when a topic is deleted and created again while the directory that holds it is offline. Moves nothing.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,11 +14,11 @@ from ottla.storage.segment_files import is_partition_folder
 
 
 class DuplicateLog(Exception):
-    """Two folders claim to be the same partition; a person has to say which one is right."""
+    """Two folders claim to be the same partition; the operator has to decide which one is right."""
 
 
 class Claim(NamedTuple):
-    """A folder that says that it is a partition; the topic id is None when it says none that can be believed."""
+    """A folder with the name and the files of a partition; no topic id when its file is missing or malformed."""
 
     topic_partition: TopicPartition
     path: str
@@ -35,7 +35,7 @@ def duplicated_partitions(contents: Iterable[LogDirContents]) -> set[TopicPartit
 
 
 def read_claims(disk: Disk, contents: LogDirContents, wanted: Collection[TopicPartition]) -> list[Claim]:
-    """What the folders of these partitions say in one directory. OSError: the disk fails."""
+    """The claims of these partitions' folders in one directory. OSError: the disk fails."""
     return [
         Claim(topic_partition, path, read_topic_id_or_none(disk, path))
         for topic_partition, path in contents.partitions
@@ -44,9 +44,9 @@ def read_claims(disk: Disk, contents: LogDirContents, wanted: Collection[TopicPa
 
 
 def stale_claims(claims: Iterable[Claim], topic_ids: Mapping[str, bytes] | None) -> list[Claim]:
-    """The claims that are not those of the topics there are now; DuplicateLog when ids can't tell.
+    """The claims that are not those of the topics there are now; DuplicateLog when the ids don't decide it.
 
-    `topic_ids` are those of all topics by name; None when nobody knows.
+    `topic_ids` are those of all topics by name; None when they are unknown.
     """
     by_partition: dict[TopicPartition, list[Claim]] = {}
     for claim in claims:

@@ -1,9 +1,9 @@
 """Group commit: when which log is fsynced, so that one fsync serves every append that came before it began.
 
 The promise of each flush mode. A replica counts for the high watermark up to `min(log_end_offset, recovery_point +
-flush.messages - 1)`. With `flush.messages=1` nothing is acknowledged (acks=all) or visible before it is fsynced; with N
-a loss of power takes at most N - 1 such messages from this replica; with neither key set the operating system writes
-back when it likes, and what was acknowledged survives by its replicas, or a killed process, but not a loss of power.
+flush.messages - 1)`. With `flush.messages=1` nothing is acknowledged (acks 1 and all) or visible before it is fsynced;
+with N a loss of power takes at most N - 1 such messages from this replica. Without the key the operating system writes
+back when it likes: what was acknowledged survives a killed process, and a loss of power only on other replicas.
 """
 
 from collections.abc import Callable, Iterable
@@ -92,7 +92,7 @@ class Flusher:
     def forget(self, log: Log, on_forgotten: Callable[[], None]) -> None:
         """The log is deleted: nothing of it is flushed any more. Calls back when an fsync that runs has ended.
 
-        It writes by the name of the folder: in one that is made anew before, it would leave the old leader epochs.
+        It writes by the name of the folder: a partition that is created again before would get the old leader epochs.
         """
         self._waiting.pop(log, None)
         self._failed.discard(log)
@@ -145,7 +145,7 @@ class Flusher:
             on_forgotten()
         elif error is None:
             log.finish_flush(job, now_ms=self._clock())
-            # What was appended meanwhile begins its fsync before anybody is told of this one: the disk never idles.
+            # What was appended meanwhile begins its fsync before the callback of this one: the disk never idles.
             self._start_waiting()
             self._on_flushed(log)
         else:

@@ -115,7 +115,7 @@ class LeaderEpochs:
         self.is_dirty = True
 
     def clear(self) -> None:
-        """Forget everything, before a full recovery or when a replica starts afresh."""
+        """Forget everything, before a full recovery or when a replica starts from an empty log."""
         self._epochs.clear()
         self._start_offsets.clear()
         self.latest_epoch = NO_LEADER_EPOCH

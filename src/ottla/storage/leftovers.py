@@ -1,7 +1,7 @@
 """What an earlier process left half done in a partition's folder, finished or undone before the log is loaded.
 
 `.deleted` was on its way out and goes. `.cleaned` was being written and goes. `.swap` is complete and takes the place
-of the segments it was made from, unless a `.cleaned` says that the same operation was not done with all of them.
+of the segments it was made from, unless a `.cleaned` shows that the same operation had not finished with all of them.
 """
 
 from ottla.core.disk import DirEntry, Disk
@@ -30,12 +30,12 @@ def finish_leftovers(disk: Disk, directory: str, entries: list[DirEntry]) -> tup
     """Bring the folder in order; returns how many files were removed and how many swaps were finished."""
     swapped: dict[Offset, list[str]] = {}
     cleaned_offsets = []
-    doomed = []
+    to_remove = []
     for entry in entries:
         name = entry.name
         parsed = parse_name(name)
         if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, _TEMPORARY_SUFFIX)):
-            doomed.append(name)
+            to_remove.append(name)
             if parsed is not None and name.endswith(CLEANED_SUFFIX):
                 cleaned_offsets.append(parsed[0])
         elif parsed is not None and name.endswith(SWAP_SUFFIX):
@@ -48,11 +48,11 @@ def finish_leftovers(disk: Disk, directory: str, entries: list[DirEntry]) -> tup
         if undone_from is None or base_offset < undone_from:
             end_offset = _end_of_swap(disk, directory, names, base_offset)
         if end_offset is None:
-            doomed += names
+            to_remove += names
             continue
         finished[base_offset] = names
-        doomed += _replaced_by_swap(entries, base_offset, end_offset)
-    for name in dict.fromkeys(doomed):
+        to_remove += _replaced_by_swap(entries, base_offset, end_offset)
+    for name in dict.fromkeys(to_remove):
         disk.remove(f"{directory}/{name}")
     for names in finished.values():
         # The log comes last: an index without its log is removed at the next start, a log without indexes is not lost.
@@ -60,7 +60,7 @@ def finish_leftovers(disk: Disk, directory: str, entries: list[DirEntry]) -> tup
             disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
     if finished:
         disk.fsync_dir(directory)
-    return len(doomed), len(finished)
+    return len(to_remove), len(finished)
 
 
 def _end_of_swap(disk: Disk, directory: str, names: list[str], base_offset: Offset) -> Offset | None:

@@ -1,6 +1,6 @@
 """The settings of one log, as plain values: what a topic's configuration comes down to for storage.
 
-Whoever knows topics builds it from their configuration; a change of configuration is a new instance.
+The broker builds it from a topic's configuration; a change of configuration is a new instance.
 """
 
 from typing import NamedTuple

@@ -61,23 +61,24 @@ def make_durably(disk: Disk, directory: str) -> None:
 
 
 class LogDirContents(NamedTuple):
-    """The folders of a log directory."""
+    """What is in a log directory, but for its own files."""
 
     partitions: list[tuple[TopicPartition, str]]  # with the folder's path
     to_be_deleted: list[str]  # paths of folders whose deletion was begun
     strays: list[str]  # paths of folders that were set aside
-    malformed: list[str]  # paths of folders that are none of ours
+    malformed: list[str]  # paths of what is not ours: folders, and files named like a partition
 
 
 def scan_log_dir(disk: Disk, directory: str) -> LogDirContents:
-    """Sort a directory's folders by what their names say."""
+    """Sort what is in a directory by what the names say."""
     contents = LogDirContents([], [], [], [])
     for entry in disk.list(directory):
-        if not entry.is_dir:
-            continue
         path = f"{directory}/{entry.name}"
         topic_partition = parse_partition_name(entry.name)
-        if _TO_BE_DELETED_NAME.fullmatch(entry.name):
+        if not entry.is_dir:
+            if topic_partition is not None:
+                contents.malformed.append(path)  # in the way of that partition
+        elif _TO_BE_DELETED_NAME.fullmatch(entry.name):
             contents.to_be_deleted.append(path)
         elif _STRAY_NAME.fullmatch(entry.name):
             contents.strays.append(path)

@@ -41,7 +41,7 @@ _ONE_DAY_MS = 24 * 3600 * 1000
 
 
 class NotAPartition(Exception):
-    """A folder that is named like a partition and holds no file of Kafka's: somebody else's."""
+    """A folder that is named like a partition and holds none of Kafka's files: it is not ours."""
 
 
 def load_log(
@@ -57,7 +57,7 @@ def load_log(
     is_new: bool = False,
     is_found: bool = False,
 ) -> Log:
-    """The log in `directory`, which is made when it is missing; `log.recovery` says what had to be mended.
+    """The log in `directory`, which is made when it is missing; `log.recovery` has what was repaired.
 
     `is_new`: the folder was just made, and has no segment. `is_found`: only its name says that it is a partition;
     NotAPartition when nothing in it does. May run on a thread, one log at a time. StorageError: the disk fails.
@@ -100,7 +100,7 @@ class _Loading:
         self.has_epoch_file = False
         self.segments: list[Segment] = []
         self.unsynced: list[Segment] = []
-        self.names_changed = False
+        self.needs_dir_sync = False
 
     def run(
         self, *, recovery_point: Offset, log_start_offset: Offset, was_clean: bool, producer_expiration_ms: int
@@ -117,7 +117,7 @@ class _Loading:
         if not was_clean:
             end_offset = self._recover(recovery_point, leader_epochs)
         if end_offset is None or end_offset < log_start_offset or not self.segments:
-            end_offset = self._start_afresh(log_start_offset, old_end_offset=end_offset)
+            end_offset = self._start_empty(log_start_offset, old_end_offset=end_offset)
         leader_epochs.truncate_from_end(end_offset)
         leader_epochs.truncate_from_start(log_start_offset)
         producer_state = ProducerState(
@@ -132,24 +132,24 @@ class _Loading:
             open_files=self.open_files,
             segments=self.segments,
             unsynced=self.unsynced,
-            names_changed=self.names_changed or not was_clean,
+            needs_dir_sync=self.needs_dir_sync or not was_clean,
         )
         log = Log(
             segment_list,
-            open_files=self.open_files,
+            disk=self.disk,
             log_start_offset=log_start_offset,
             log_end_offset=end_offset,
-            # A clean stop has fsynced everything, whatever an older checkpoint says.
+            # A clean stop has fsynced everything, whatever an older checkpoint has.
             recovery_point=end_offset if was_clean else max(min(recovery_point, end_offset), log_start_offset),
             producer_state=producer_state,
             leader_epochs=leader_epochs,
             recovery=self.report,
-            has_changed=not was_clean or self.names_changed,
+            was_changed=not was_clean or self.needs_dir_sync,
             now_ms=self.now_ms,
         )
         if len(self.snapshot_offsets) > 2:
             producer_state.remove_stray_snapshots(segment.base_offset for segment in self.segments)
-        # From what is in the files, be it below the log's start: a producer may go on from a record that was deleted.
+        # From what is in the files, even below the log's start: a producer may continue after a deleted record.
         replay_from = producer_state.load(
             log_start_offset=segment_list.first_base_offset,
             log_end_offset=end_offset,
@@ -233,7 +233,7 @@ class _Loading:
         if not self.segments:
             return None
         for segment in self.segments:
-            self._mend_indexes(segment)
+            self._repair_indexes(segment)
         active = self.segments[-1]
         if not active.size_bytes:
             return active.base_offset
@@ -242,7 +242,7 @@ class _Loading:
         except (CorruptBatch, IndexCorrupt):
             return None
 
-    def _mend_indexes(self, segment: Segment) -> None:
+    def _repair_indexes(self, segment: Segment) -> None:
         """Rebuild indexes that are missing or of an impossible size; other damage is found when they are used."""
         sizes = self.sizes[segment.base_offset]
         offset_index_bytes = sizes.get(OFFSET_INDEX_SUFFIX)
@@ -265,7 +265,7 @@ class _Loading:
                 self.report = self.report._replace(first_fault=f"{segment.log_path}: {error}")
         if segment is not self.segments[-1]:
             self.unsynced.append(segment)
-        self.names_changed = True
+        self.needs_dir_sync = True
         self.report = self.report._replace(indexes_rebuilt=self.report.indexes_rebuilt + 1)
 
     def _recover(self, recovery_point: Offset, leader_epochs: LeaderEpochs) -> Offset | None:
@@ -278,27 +278,26 @@ class _Loading:
             first += 1
         self.unsynced.clear()
         for segment in segments[:first]:
-            self._mend_indexes(segment)
+            self._repair_indexes(segment)
         leader_epochs.truncate_from_end(segments[first].base_offset)
         outcome = recover_segments(
             segments[first:],
-            open_files=self.open_files,
             leader_epochs=leader_epochs,
             is_compacted=self.config.compact,
         )
-        remove_files(outcome.dropped, self.open_files)
+        remove_files(outcome.dropped)
         del segments[first + len(outcome.checked) :]
         self.unsynced += outcome.checked[:-1]
         self.report = self.report._replace(
             segments_checked=len(outcome.checked),
-            bytes_cut=outcome.bytes_cut,
+            bytes_truncated=outcome.bytes_truncated,
             segments_dropped=len(outcome.dropped),
             first_fault=outcome.first_fault or self.report.first_fault,
         )
         active = segments[-1]
         end_offset = _end_offset_of(active) if active.size_bytes else active.base_offset
-        if outcome.bytes_cut or outcome.dropped:
-            loss = f"cut at offset {end_offset}, {outcome.bytes_cut} bytes are dropped"
+        if outcome.bytes_truncated or outcome.dropped:
+            loss = f"cut at offset {end_offset}, {outcome.bytes_truncated} bytes are dropped"
             if outcome.dropped:
                 loss += f", with {len(outcome.dropped)} segments from {outcome.dropped[0].base_offset} on"
             self._note_loss(f"{loss}: {outcome.first_fault}")
@@ -307,25 +306,25 @@ class _Loading:
     def _note_loss(self, loss: str) -> None:
         self.report = self.report._replace(losses=(*self.report.losses, loss))
 
-    def _start_afresh(self, offset: Offset, *, old_end_offset: Offset | None) -> Offset:
+    def _start_empty(self, offset: Offset, *, old_end_offset: Offset | None) -> Offset:
         """A new log, or one whose rest lies below its start: an empty segment at `offset`."""
         if self.segments:
             self.report = self.report._replace(
                 segments_dropped=self.report.segments_dropped + len(self.segments),
-                bytes_cut=self.report.bytes_cut + sum(segment.size_bytes for segment in self.segments),
+                bytes_truncated=self.report.bytes_truncated + sum(segment.size_bytes for segment in self.segments),
             )
             self._note_loss(
                 f"log start moved from {self.segments[0].base_offset} to {offset}, {len(self.segments)} segments that"
                 f" end at {old_end_offset} are dropped: they lie below the log start that the checkpoint names"
             )
-            remove_files(self.segments, self.open_files)
+            remove_files(self.segments)
         self.unsynced.clear()
         segment = Segment(
             self.directory, offset, open_files=self.open_files, config=self.config, created_ms=self.now_ms
         )
         segment.create_files()
         self.segments[:] = [segment]
-        self.names_changed = True
+        self.needs_dir_sync = True
         return offset
 
 

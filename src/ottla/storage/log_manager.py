@@ -1,22 +1,19 @@
 """All logs of a broker over all its log directories: loaded, made, deleted, checkpointed, closed.
 
-A directory that fails goes offline with its logs and stays so until the broker starts again; the others go on.
-Owned by the event loop; what blocks goes to the background where one is given. It decides nothing about replication.
+It owns the logs and decides what becomes of them; the work is done by its parts. Owned by the event loop; what blocks
+goes to the background where one is given. It decides nothing about replication.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from os import urandom
-from zlib import crc32
 
 from ottla.core.clock import Background
 from ottla.core.disk import Disk, VolumeSpace
 from ottla.core.errors import StorageError
 from ottla.core.types import Offset, TimestampMs, TopicPartition
-from ottla.storage.checkpointed_logs import CheckpointedLogs
-from ottla.storage.checkpoints import HIGH_WATERMARK_FILE, RECOVERY_POINT_FILE
-from ottla.storage.delayed_removal import DelayedRemoval, remove_now
+from ottla.storage.delayed_removal import DelayedRemoval
+from ottla.storage.dir_checkpoints import DirCheckpoints
 from ottla.storage.dir_loading import DirPlan, Loader, LoadResult, LoadTask, RunAll, plan_log_dir
+from ottla.storage.dir_syncs import at_once
 from ottla.storage.duplicate_logs import duplicated_partitions, read_claims, stale_claims
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
@@ -29,23 +26,16 @@ from ottla.storage.log_dirs import (
     write_clean_shutdown_marker,
 )
 from ottla.storage.log_loading import NotAPartition, load_log
-from ottla.storage.logs_by_dir import directory_of, topic_partition_of
+from ottla.storage.logs_by_dir import LogsByDir, directory_of
 from ottla.storage.meta_properties import MetaProperties, claim_log_dir, ignores_case
-from ottla.storage.name_syncs import NameSyncs, at_once
-from ottla.storage.open_files import OpenFiles
-from ottla.storage.partition_metadata import (
-    UnsyncedTopicIds,
-    read_topic_id_or_none,
-    sync_topic_ids,
-    write_topic_id,
-)
-from ottla.storage.segment_files import is_partition_folder
+from ottla.storage.open_files import OpenFiles, StripedOpenFiles
+from ottla.storage.partition_folders import PartitionFolders
+from ottla.storage.partition_metadata import TopicIdFiles
 
-_LANES = 4
 _ONE_DAY_MS = 24 * 3600 * 1000
 
 
-class LogManager(CheckpointedLogs):
+class LogManager:
     """The owner of every `Log`. Call `open`, then `load`, and `shutdown` at the end."""
 
     def __init__(
@@ -54,41 +44,86 @@ class LogManager(CheckpointedLogs):
         directories: Sequence[str],
         *,
         on_dir_failed: Callable[[str, list[TopicPartition], str], None],
+        random_bytes: Callable[[int], bytes],
         background: Background | None = None,
         producer_expiration_ms: int = _ONE_DAY_MS,
         open_files_max: int = 2000,
         call_soon: Callable[[Callable[[], None]], object] = at_once,
     ) -> None:
-        super().__init__(disk, directories, on_dir_failed=on_dir_failed, background=background)
+        self._disk = disk
         self._producer_expiration_ms = producer_expiration_ms
+        self._random_bytes = random_bytes
         self._locks: list[LogDirLock] = []
-        self._lanes = [OpenFiles(disk, files_max=open_files_max // _LANES) for _ in range(_LANES)]
-        self._removal = DelayedRemoval()
-        self._unsynced_topic_ids = UnsyncedTopicIds()
-        self._name_syncs = NameSyncs(self._sync_names, call_soon=call_soon)
+        self._logs = LogsByDir(directories, on_dir_failed=on_dir_failed, background=background)
+        self._open_files = StripedOpenFiles(disk, files_max=open_files_max)
+        self._checkpoints = DirCheckpoints(disk, self._logs)
+        self._folders = PartitionFolders(disk, self._logs, self._checkpoints, call_soon=call_soon)
+        self._topic_ids = TopicIdFiles(disk, self._logs)
+        self._removal = DelayedRemoval(disk, self._logs)
         self._is_loaded = False
 
-    def let_go_of_open_files(self) -> None:
+    # Logs and directories
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        """The log, if it is here and its directory works."""
+        return self._logs.get(topic_partition)
+
+    def is_offline(self, topic_partition: TopicPartition) -> bool:
+        """Whether the partition's directory failed: requests for it get KAFKA_STORAGE_ERROR."""
+        return self._logs.is_offline(topic_partition)
+
+    def partitions(self) -> list[TopicPartition]:
+        return [topic_partition for topic_partition, _ in self._logs.items()]
+
+    def logs(self) -> list[Log]:
+        return self._logs.logs()
+
+    def logs_in(self, directory: str) -> list[tuple[TopicPartition, Log]]:
+        """The logs of a directory that works."""
+        return self._logs.logs_in(directory)
+
+    @property
+    def online_directories(self) -> list[str]:
+        return self._logs.online_directories
+
+    @property
+    def offline_directories(self) -> dict[str, str]:
+        """Directory -> why it is offline."""
+        return self._logs.offline_directories
+
+    def volume_space(self, directory: str) -> VolumeSpace:
+        """May block: for a thread."""
+        return self._disk.volume_space(directory)
+
+    def fail_log(self, log: Log, error: StorageError) -> None:
+        """A log's file operation failed: its directory goes offline, unless the log was deleted meanwhile."""
+        self._logs.fail_log(log, error)
+
+    def fail_dir(self, directory: str, reason: str) -> None:
+        """Take a directory and its logs out of service, once."""
+        self._logs.fail_dir(directory, reason)
+
+    def evict_open_files(self) -> None:
         """The process has no descriptor left; may be called from any thread."""
-        for lane in self._lanes:
-            lane.let_go_of_all()
+        self._open_files.evict_all()
 
     # Starting
 
     def open(self, properties: MetaProperties, *, with_locks: bool = True) -> None:
         """Lock every directory and make sure that it is ours; LogDirLocked and ForeignLogDir must end the start."""
-        for directory in self.online_directories:
-            try:
-                make_durably(self._disk, directory)
-                if with_locks:
-                    self._locks.append(LogDirLock(directory))
-                claim_log_dir(self._disk, directory, properties)
-            except OSError as error:
-                self.fail_dir(directory, str(error))
+
+        def open_dir(directory: str) -> None:
+            make_durably(self._disk, directory)
+            if with_locks:
+                self._locks.append(LogDirLock(directory))
+            claim_log_dir(self._disk, directory, properties)
+
+        for _ in self._logs.run_in_each(open_dir):
+            pass
 
     def ignores_case(self) -> bool:
         """Are `A` and `a` one folder in any of the directories? After `open`."""
-        return any(found for _, found in self._over_directories(lambda directory: ignores_case(self._disk, directory)))
+        return any(found for _, found in self._logs.run_in_each(lambda directory: ignores_case(self._disk, directory)))
 
     def load(
         self,
@@ -96,12 +131,12 @@ class LogManager(CheckpointedLogs):
         *,
         config_of: Callable[[str], LogConfig],
         topic_ids: Mapping[str, bytes] | None = None,
-        run_all: RunAll[tuple[OpenFiles, Sequence[LoadTask]], list[LoadResult]] = map,
+        run_all: RunAll[tuple[OpenFiles, list[LoadTask]], list[LoadResult]] = map,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> list[str]:
-        """Load every log; returns what was noteworthy, as lines for people. DuplicateLog: nothing was touched.
+        """Load every log; returns notes for the operator, a line each. DuplicateLog: nothing was touched.
 
-        `topic_ids` are those of all topics by name: they tell which of two folders of a partition is out of date.
+        `topic_ids` are those of all topics by name: they say which of two folders of a partition is out of date.
         `run_all` is the `map` of a thread pool where recovery shall use several; `on_progress(done, total)` is called
         on its threads. Clean logs need none: loading them is short work in the interpreter, which threads only delay.
         """
@@ -119,140 +154,90 @@ class LogManager(CheckpointedLogs):
             on_progress(done, len(tasks))
 
         loader = Loader(config_of, self._producer_expiration_ms, now_ms, on_log_loaded)
-        lanes: list[list[LoadTask]] = [[] for _ in self._lanes]
-        for task in tasks:
-            lanes[self._lane_number(task.topic_partition)].append(task)
+        stripes = self._open_files.split(tasks, lambda task: task.topic_partition)
         failures: dict[str, str] = {}
-        for lane_tasks, results in zip(
-            lanes, run_all(loader.load_lane, list(zip(self._lanes, lanes, strict=True))), strict=True
-        ):
-            for task, result in zip(lane_tasks, results, strict=True):
+        for (_, stripe_tasks), results in zip(stripes, run_all(loader.load_stripe, stripes), strict=True):
+            for task, result in zip(stripe_tasks, results, strict=True):
                 directory = task.path.rpartition("/")[0]
                 if isinstance(result, NotAPartition):
                     notes.append(str(result))
-                    continue
-                self._online[directory][task.topic_partition] = None
-                if isinstance(result, StorageError):
+                elif isinstance(result, StorageError):
+                    self._logs.add_unloaded(directory, task.topic_partition)
                     failures.setdefault(directory, str(result))
-                    continue
-                self._logs[task.topic_partition] = result
-                notes += result.recovery.notes(result.name)
+                else:
+                    self._logs.add(directory, task.topic_partition, result)
+                    notes += result.recovery.notes(result.name)
         for directory, reason in failures.items():
-            self.fail_dir(directory, reason)
+            self._logs.fail_dir(directory, reason)
         self._is_loaded = True
         return notes
 
     def _plan_all(self, topic_ids: Mapping[str, bytes] | None, notes: list[str]) -> list[DirPlan]:
         # All directories are looked at before anything changes: a start that is refused leaves its markers.
         disk = self._disk
-        contents = dict(self._over_directories(lambda directory: scan_log_dir(disk, directory)))
+        run_in_each = self._logs.run_in_each
+        contents = dict(run_in_each(lambda directory: scan_log_dir(disk, directory)))
         duplicated = duplicated_partitions(contents.values())
         if duplicated:
-            claims = self._over_directories(lambda directory: read_claims(disk, contents[directory], duplicated))
+            claims = run_in_each(lambda directory: read_claims(disk, contents[directory], duplicated))
             for topic_partition, path, _ in stale_claims([claim for _, found in claims for claim in found], topic_ids):
                 contents[path.rpartition("/")[0]].partitions.remove((topic_partition, path))
-                stray = self._rename_folder(topic_partition, path, name_for_stray(topic_partition, urandom(16).hex()))
+                stray = self._folders.rename(topic_partition, path, name_for_stray(topic_partition, self._unique()))
                 notes.append(f"{path}: belongs to an older topic of this name, set aside as {stray}")
-        plans = self._over_directories(lambda directory: plan_log_dir(self._disk, directory, contents[directory]))
-        return [plan for _, plan in plans]
-
-    def _lane_number(self, topic_partition: TopicPartition) -> int:
-        return crc32(str(topic_partition).encode()) % len(self._lanes)
+        return [plan for _, plan in run_in_each(lambda directory: plan_log_dir(disk, directory, contents[directory]))]
 
     # Making, changing and deleting logs
 
     def create_log(
         self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: TimestampMs
     ) -> Log:
-        """Make an empty log in the directory with the fewest; StorageError when none works."""
-        return self.create_logs([topic_partition], topic_id, config, now_ms)[0]
+        """Make an empty log in the directory with the fewest; StorageError when none works.
 
-    def create_logs(
-        self, topic_partitions: Iterable[TopicPartition], topic_id: bytes, config: LogConfig, now_ms: TimestampMs
-    ) -> list[Log]:
-        """Make the logs of one topic. Nothing may be acknowledged in them before `make_names_durable` is done.
-
-        The file with the topic id becomes durable with the next checkpoint: a start that finds it torn has no id.
+        Nothing may be acknowledged in it before `sync_dirs` is done.
         """
-        logs = []
-        for topic_partition in topic_partitions:
-            assert topic_partition not in self._logs, f"{topic_partition} exists"
-            directory, log = self._create_anywhere(topic_partition, topic_id, config, now_ms)
-            self._name_syncs.note_change(directory)
-            logs.append(log)
-        return logs
+        assert self._logs.get(topic_partition) is None, f"{topic_partition} exists"
 
-    def make_names_durable(self, on_done: Callable[[], None]) -> None:
+        def make_log(path: str, is_new: bool) -> Log:
+            self._topic_ids.write(path, topic_id)
+            return load_log(
+                self._open_files.of(topic_partition),
+                path,
+                config,
+                recovery_point=0,
+                log_start_offset=0,
+                was_clean=False,
+                now_ms=now_ms,
+                producer_expiration_ms=self._producer_expiration_ms,
+                is_new=is_new,
+            )
+
+        return self._folders.create(topic_partition, make_log)
+
+    def sync_dirs(self, on_done: Callable[[], None]) -> None:
         """Fsync the directories with new or renamed folders, in the background; one that fails goes offline.
 
-        Their checkpoints then say nothing any more of whoever had those names before.
+        Their checkpoints then name no older partition of those names any more.
         """
-        self._name_syncs.when_durable(on_done)
-
-    def _sync_names(self, directory: str, on_done: Callable[[], None]) -> None:
-        if directory in self._online:
-            after = partial(self._forget_offsets, directory, on_done)
-            self._run(directory, partial(self._disk.fsync_dir, directory), after)
-        else:
-            on_done()
-
-    def _create_anywhere(
-        self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: TimestampMs
-    ) -> tuple[str, Log]:
-        in_the_way: list[str] = []
-        while directories := [each for each in self._online if f"{each}/{topic_partition}" not in in_the_way]:
-            directory = min(directories, key=lambda each: len(self._online[each]))
-            path = f"{directory}/{topic_partition}"
-            try:
-                entries = self._disk.list(path) if self._disk.exists(path) else []
-                if entries and not is_partition_folder(entries):
-                    in_the_way.append(path)  # somebody else's: nothing is written into it
-                    continue
-                is_new = not entries
-                self._disk.make_dirs(path)
-                self._write_topic_id(path, topic_id)
-                log = load_log(
-                    self._lanes[self._lane_number(topic_partition)],
-                    path,
-                    config,
-                    recovery_point=0,
-                    log_start_offset=0,
-                    was_clean=False,
-                    now_ms=now_ms,
-                    producer_expiration_ms=self._producer_expiration_ms,
-                    is_new=is_new,
-                )
-            except (OSError, StorageError) as error:
-                self.fail_dir(directory, f"{topic_partition}: {error}")
-                continue
-            self._online[directory][topic_partition] = None
-            self._logs[topic_partition] = log
-            self._note_forgotten(directory, topic_partition)
-            return directory, log
-        if in_the_way:
-            raise StorageError(f"{', '.join(in_the_way)}: in the way, and no folder of a partition; move it away")
-        raise StorageError(f"{topic_partition}: no log directory is online")
-
-    def _write_topic_id(self, path: str, topic_id: bytes) -> None:
-        write_topic_id(self._disk, path, topic_id)
-        self._unsynced_topic_ids.add(path)
+        self._folders.sync(on_done)
 
     def topic_id_of(self, topic_partition: TopicPartition) -> bytes | None:
-        """What the partition's folder says; None when it says nothing that can be believed."""
-        log = self._logs[topic_partition]
-        try:
-            return read_topic_id_or_none(self._disk, log.directory)
-        except OSError as error:
-            self.fail_dir(directory_of(log), f"{log.name}: {error}")
-            return None
+        """The id in the partition's folder; None when its file is missing or malformed."""
+        return self._topic_ids.read(self._existing(topic_partition))
 
     def assign_topic_id(self, topic_partition: TopicPartition, topic_id: bytes) -> None:
         """Give an id to a folder that lost its file."""
-        log = self._logs[topic_partition]
+        log = self._logs.get(topic_partition)
+        if log is None:
+            return  # its directory has failed, perhaps when the file was read
         try:
-            self._write_topic_id(log.directory, topic_id)
+            self._topic_ids.write(log.directory, topic_id)
         except OSError as error:
-            self.fail_dir(directory_of(log), f"{topic_partition}: {error}")
+            self._logs.fail_dir(directory_of(log), f"{topic_partition}: {error}")
+
+    def _existing(self, topic_partition: TopicPartition) -> Log:
+        log = self._logs.get(topic_partition)
+        assert log is not None, f"{topic_partition} does not exist"
+        return log
 
     def update_config(self, topic: str, config: LogConfig) -> None:
         """A topic's configuration changed."""
@@ -267,63 +252,43 @@ class LogManager(CheckpointedLogs):
 
     def set_producer_expiration_ms(self, expiration_ms: int) -> None:
         self._producer_expiration_ms = expiration_ms
-        for log in self._logs.values():
+        for log in self._logs.logs():
             log.producer_state.set_expiration_ms(expiration_ms)
 
     def expire_producers(self, now_ms: TimestampMs) -> None:
         """Forget the producers that were silent for `producer.id.expiration.ms`."""
-        for log in self._logs.values():
+        for log in self._logs.logs():
             log.producer_state.remove_expired(now_ms)
-
-    def delete_log(self, topic_partition: TopicPartition, now_ms: TimestampMs) -> None:
-        """See `delete_logs`."""
-        self.delete_logs([topic_partition], now_ms)
 
     def delete_logs(self, topic_partitions: Iterable[TopicPartition], now_ms: TimestampMs) -> None:
         """Partitions are gone at once; their folders keep names that say so until `file.delete.delay.ms` is over.
 
-        They may be made anew after `make_names_durable`: before, a crash could give the new ones their offsets.
+        They may be created again after `sync_dirs`: before, a crash could give the new ones their offsets.
         """
         for topic_partition in topic_partitions:
-            log = self._logs.get(topic_partition)
-            self._offline_partitions.discard(topic_partition)
+            log = self._logs.remove(topic_partition)
             if log is None:
                 continue
-            doomed = self._take_out(log, name_for_deletion(topic_partition, urandom(16).hex()))
-            if doomed is not None:
-                due_ms = now_ms + log.config.file_delete_delay_ms
-                self._removal.add(doomed, directory=directory_of(log), due_ms=due_ms)
+            renamed = self._take_out(topic_partition, log, name_for_deletion(topic_partition, self._unique()))
+            if renamed is not None:
+                self._removal.add(log, [renamed], now_ms)
 
     def set_aside(self, topic_partition: TopicPartition) -> str | None:
         """A folder of another topic that had this name goes out of the way and stays; its new path."""
-        return self._take_out(self._logs[topic_partition], name_for_stray(topic_partition, urandom(16).hex()))
+        log = self._existing(topic_partition)
+        self._logs.remove(topic_partition)
+        return self._take_out(topic_partition, log, name_for_stray(topic_partition, self._unique()))
 
-    def _take_out(self, log: Log, new_name: str) -> str | None:
-        """A log is no longer ours, and its folder gets another name."""
-        topic_partition = topic_partition_of(log)
-        del self._logs[topic_partition]
-        self._online[directory_of(log)].pop(topic_partition, None)
-        self._forget_open_files(topic_partition, log)
-        return self._rename_folder(topic_partition, log.directory, new_name)
-
-    def _rename_folder(self, topic_partition: TopicPartition, path: str, new_name: str) -> str | None:
-        """The folder's new path; None when its directory fails over it."""
-        directory = path.rpartition("/")[0]
-        new_path = f"{directory}/{new_name}"
-        try:
-            self._disk.rename(path, new_path)
-        except OSError as error:
-            self.fail_dir(directory, f"{topic_partition}: {error}")
-            return None
-        self._note_forgotten(directory, topic_partition)
-        self._name_syncs.note_change(directory)
-        return new_path
-
-    def _forget_open_files(self, topic_partition: TopicPartition, log: Log) -> None:
+    def _take_out(self, topic_partition: TopicPartition, log: Log, new_name: str) -> str | None:
+        """The folder of a log that is no longer ours gets another name."""
         # A topic that is made again under the same name must not meet the descriptors of the old one.
-        open_files = self._lanes[self._lane_number(topic_partition)]
+        open_files = self._open_files.of(topic_partition)
         for path in log.segment_paths():
             open_files.forget(path)
+        return self._folders.rename(topic_partition, log.directory, new_name)
+
+    def _unique(self) -> str:
+        return self._random_bytes(16).hex()
 
     def truncate_log(self, log: Log, offset: Offset, now_ms: TimestampMs) -> None:
         """Drop a log's batches from `offset` on, for a follower whose leader has others. StorageError: the disk fails.
@@ -331,11 +296,12 @@ class LogManager(CheckpointedLogs):
         The recovery point on disk comes down with the log: what is appended in the place of the old is not durable.
         """
         try:
-            self.remove_later(log, log.truncate_to(offset, now_ms=now_ms), now_ms)
+            removed = log.truncate_to(offset, now_ms=now_ms)
         except StorageError as error:
-            self.fail_log(log, error)
+            self._logs.fail_log(log, error)
             raise
-        self._checkpoint_dir(directory_of(log), RECOVERY_POINT_FILE)
+        self._removal.add(log, removed, now_ms)
+        self._checkpoints.write_recovery_points_of(directory_of(log))
 
     def delete_expired(
         self, now_ms: TimestampMs, *, high_watermark_of: Callable[[TopicPartition], Offset | None] = lambda _: None
@@ -344,41 +310,42 @@ class LogManager(CheckpointedLogs):
 
         What is at or above the high watermark stays; None stands for the log's end.
         """
-        for topic_partition, log in list(self._logs.items()):
-            if topic_partition not in self._logs:
+        for topic_partition, log in self._logs.items():
+            if self._logs.get(topic_partition) is None:
                 continue  # its directory failed within this sweep
             try:
                 removed = log.delete_old_segments(now_ms, high_watermark=high_watermark_of(topic_partition))
             except StorageError as error:
-                self.fail_log(log, error)
+                self._logs.fail_log(log, error)
                 continue
-            self.remove_later(log, removed, now_ms)
+            self._removal.add(log, removed, now_ms)
 
     def remove_later(self, log: Log, paths: Iterable[str], now_ms: TimestampMs) -> None:
-        """Remove files that a log let go, when `file.delete.delay.ms` is over."""
-        directory = directory_of(log)
-        due_ms = now_ms + log.config.file_delete_delay_ms
-        for path in paths:
-            self._removal.add(path, directory=directory, due_ms=due_ms)
+        """Remove files that a log has dropped, when `file.delete.delay.ms` is over."""
+        self._removal.add(log, paths, now_ms)
 
     def remove_due(self, now_ms: TimestampMs) -> None:
         """Remove the files and folders whose delay is over."""
-        for directory, path in self._removal.take_due(now_ms):
-            if directory in self._online:
-                self._run(directory, partial(remove_now, self._disk, path))
+        self._removal.remove_due(now_ms)
+
+    # Checkpoints
 
     def checkpoint_recovery_points(self) -> None:
         """Say how far each log is durable; new topic ids become durable with it."""
-        topic_ids = self._unsynced_topic_ids
-        for directory in self.online_directories:
-            folders = topic_ids.begin(directory)
-            if folders:
-                self._run(directory, partial(sync_topic_ids, self._disk, folders), partial(topic_ids.finish, directory))
-        super().checkpoint_recovery_points()
+        self._topic_ids.sync()
+        self._checkpoints.write_recovery_points()
 
-    def volume_space(self, directory: str) -> VolumeSpace:
-        """May block: for a thread."""
-        return self._disk.volume_space(directory)
+    def checkpoint_log_start_offsets(self) -> None:
+        """Say where logs start that start within a segment (delete-records)."""
+        self._checkpoints.write_log_start_offsets()
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
+        """For replication: how far each partition was committed."""
+        self._checkpoints.write_high_watermarks(high_watermarks)
+
+    def read_high_watermarks(self) -> tuple[dict[TopicPartition, Offset], list[str]]:
+        """Those of the last checkpoint, and notes. A partition that is not named starts at its log start offset."""
+        return self._checkpoints.read_high_watermarks()
 
     # Stopping
 
@@ -388,9 +355,10 @@ class LogManager(CheckpointedLogs):
         """Make everything durable and leave the clean-shutdown markers, which come last. Blocks.
 
         Nothing may run in the background any more. A directory that fails on the way gets no marker. What was never
-        loaded stays as it is: empty checkpoints and a marker would tell the next start that there is nothing to mend.
+        loaded stays as it is: empty checkpoints and a marker would keep the next start from recovering anything.
         """
-        self._end_background()
+        self._logs.use_background(None)
+        self._checkpoints.abandon_writes()
         if self._is_loaded:
             self._close_logs(now_ms, run_all)
         for lock in self._locks:
@@ -399,23 +367,20 @@ class LogManager(CheckpointedLogs):
     def _close_logs(
         self, now_ms: TimestampMs, run_all: RunAll[tuple[list[Log], TimestampMs], list[tuple[Log, str]]]
     ) -> None:
-        self._unsynced_topic_ids.give_back()
-        lanes: list[list[Log]] = [[] for _ in self._lanes]
-        for topic_partition, log in self._logs.items():
-            lanes[self._lane_number(topic_partition)].append(log)
-        for failures in run_all(_close_all, [(lane, now_ms) for lane in lanes]):
+        self._topic_ids.abandon_syncs()
+        stripes = self._open_files.split(self._logs.items(), lambda item: item[0])
+        for failures in run_all(_close_all, [([log for _, log in items], now_ms) for _, items in stripes]):
             for log, reason in failures:
-                self.fail_dir(directory_of(log), reason)
+                self._logs.fail_dir(directory_of(log), reason)
         self.checkpoint_recovery_points()
-        self.checkpoint_log_start_offsets()
-        if self._high_watermarks:
-            self._checkpoint(HIGH_WATERMARK_FILE)
-        for _ in self._over_directories(lambda directory: write_clean_shutdown_marker(self._disk, directory)):
+        self._checkpoints.write_log_start_offsets()
+        self._checkpoints.write_high_watermarks()
+        for _ in self._logs.run_in_each(lambda directory: write_clean_shutdown_marker(self._disk, directory)):
             pass
 
 
-def _close_all(lane: tuple[list[Log], TimestampMs]) -> list[tuple[Log, str]]:
-    logs, now_ms = lane
+def _close_all(stripe: tuple[list[Log], TimestampMs]) -> list[tuple[Log, str]]:
+    logs, now_ms = stripe
     failures = []
     for log in logs:
         try:

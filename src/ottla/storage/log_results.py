@@ -36,10 +36,10 @@ class TimestampOffset(NamedTuple):
 
 
 class RecoveryReport(NamedTuple):
-    """What loading a log had to mend, for the caller to tell."""
+    """What loading a log had to repair, for the caller to report."""
 
     segments_checked: int = 0
-    bytes_cut: int = 0
+    bytes_truncated: int = 0
     segments_dropped: int = 0
     indexes_rebuilt: int = 0
     leftovers_removed: int = 0
@@ -49,10 +49,10 @@ class RecoveryReport(NamedTuple):
 
     @property
     def is_clean(self) -> bool:
-        return not (self.bytes_cut or self.segments_dropped or self.indexes_rebuilt)
+        return not (self.bytes_truncated or self.segments_dropped or self.indexes_rebuilt)
 
     def notes(self, name: str) -> list[str]:
-        """What whoever runs the broker has to know of it, as lines with the log's name."""
+        """What the operator has to know of it, as lines with the log's name."""
         notes = [f"{name}: {loss}" for loss in self.losses]
         if self.first_fault is not None and not notes:
             notes.append(f"{name}: damaged, nothing is dropped: {self.first_fault}")

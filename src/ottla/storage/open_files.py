@@ -1,21 +1,28 @@
 """A bounded cache of open files, shared by all logs of a broker.
 
-Thousands of idle partitions hold no descriptors: a file is opened when it is used and let go when it was not used for
-long. Letting go is dropping the reference; whoever still holds the file (a slice on its way to a socket, an fsync on a
-thread) keeps it open, as the disk port promises for reading and `AppendFile` does for writing.
+Thousands of idle partitions hold no descriptors: a file is opened when it is used and evicted when it was not used for
+long. Eviction drops the reference; any holder of the file (a slice on its way to a socket, an fsync on a thread)
+keeps it open, as the disk port promises for reading and `AppendFile` does for writing.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+from zlib import crc32
 
 from ottla.core.disk import AppendFile, Disk, ReadFile
+from ottla.core.types import TopicPartition
 
-_SEARCHED_INDEXES_MAX = 512
+_SEARCH_CACHES_MAX = 512
+_STRIPES = 4
+
+_Item = TypeVar("_Item")
 
 
-class SearchedIndex:
+class IndexSearchCache:
     """What is remembered of an index between searches: how some of its blocks begin, and the block read last.
 
-    So a search in a long index costs no more reads than in a short one, and who reads a log from front to back finds
+    So a search in a long index costs no more reads than in a short one, and a reader that goes through a log finds
     its next entry without any.
     """
 
@@ -31,14 +38,14 @@ class SearchedIndex:
 class OpenFiles:
     """Least recently used goes first; reading and appending are counted apart, each up to half of `files_max`."""
 
-    __slots__ = ("_appending", "_kind_max", "_reading", "_searched", "disk")
+    __slots__ = ("_appending", "_kind_max", "_reading", "_search_caches", "disk")
 
     def __init__(self, disk: Disk, *, files_max: int = 2000) -> None:
         self.disk = disk
         self._kind_max = max(files_max // 2, 1)
         self._reading: OrderedDict[str, ReadFile] = OrderedDict()
         self._appending: OrderedDict[str, AppendFile] = OrderedDict()
-        self._searched: dict[str, SearchedIndex] = {}
+        self._search_caches: dict[str, IndexSearchCache] = {}
 
     def __len__(self) -> int:
         return len(self._reading) + len(self._appending)
@@ -71,10 +78,10 @@ class OpenFiles:
             appending.popitem(last=False)
         return file
 
-    def let_go_of_all(self) -> None:
-        """The process has no descriptor left: keep no file open that nobody is using.
+    def evict_all(self) -> None:
+        """The process has no descriptor left: keep no unused file open.
 
-        May be called from any thread that opens a file: the owner's own calls go on with what they found.
+        May be called from any thread that opens a file: calls that the owner is in continue with the file they have.
         """
         self._reading = OrderedDict()
         self._appending = OrderedDict()
@@ -87,17 +94,51 @@ class OpenFiles:
         """The name is about to stand for another file, or for none."""
         self._reading.pop(path, None)
         self._appending.pop(path, None)
-        self._searched.pop(path, None)
+        self._search_caches.pop(path, None)
 
-    def searched_index(self, path: str) -> SearchedIndex:
+    def search_cache_of(self, path: str) -> IndexSearchCache:
         """The notes of earlier searches in an index; a few KB each, all forgotten when they are too many."""
-        searched = self._searched.get(path)
+        searched = self._search_caches.get(path)
         if searched is None:
-            if len(self._searched) >= _SEARCHED_INDEXES_MAX:
-                self._searched.clear()
-            searched = self._searched[path] = SearchedIndex()
+            if len(self._search_caches) >= _SEARCH_CACHES_MAX:
+                self._search_caches.clear()
+            searched = self._search_caches[path] = IndexSearchCache()
         return searched
 
-    def forget_searched(self, path: str) -> None:
-        """The index was cut or made anew."""
-        self._searched.pop(path, None)
+    def forget_search_cache(self, path: str) -> None:
+        """The index was truncated or rebuilt."""
+        self._search_caches.pop(path, None)
+
+
+class StripedOpenFiles:
+    """The caches of a broker: each partition has its files in one of a few stripes, which one thread uses at a time.
+
+    So logs of different stripes are loaded and closed side by side; the rest of the time all belong to the event loop.
+    Owned by the log manager.
+    """
+
+    __slots__ = ("_stripes",)
+
+    def __init__(self, disk: Disk, *, files_max: int) -> None:
+        self._stripes = [OpenFiles(disk, files_max=files_max // _STRIPES) for _ in range(_STRIPES)]
+
+    def of(self, topic_partition: TopicPartition) -> OpenFiles:
+        return self._stripes[_stripe_number(topic_partition)]
+
+    def split(
+        self, items: Iterable[_Item], topic_partition_of: Callable[[_Item], TopicPartition]
+    ) -> list[tuple[OpenFiles, list[_Item]]]:
+        """What concerns each stripe, in the order it came."""
+        stripes: list[tuple[OpenFiles, list[_Item]]] = [(stripe, []) for stripe in self._stripes]
+        for item in items:
+            stripes[_stripe_number(topic_partition_of(item))][1].append(item)
+        return stripes
+
+    def evict_all(self) -> None:
+        """As `OpenFiles.evict_all`; from any thread."""
+        for stripe in self._stripes:
+            stripe.evict_all()
+
+
+def _stripe_number(topic_partition: TopicPartition) -> int:
+    return crc32(str(topic_partition).encode()) % _STRIPES

@@ -1,14 +1,17 @@
 """`partition.metadata` in a partition's folder: the id of the topic that the folder belongs to.
 
-It tells a partition from one of a topic that had the same name and was deleted.
+It distinguishes a partition from one of a deleted topic that had the same name.
 """
 
 from binascii import Error as BinasciiError
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable
+from functools import partial
 
 from ottla.core.disk import Disk
 from ottla.storage.checkpoints import MalformedCheckpoint
+from ottla.storage.log import Log
+from ottla.storage.logs_by_dir import LogsByDir, directory_of
 from ottla.storage.segment_files import PARTITION_METADATA_FILE
 
 TOPIC_ID_BYTES = 16
@@ -56,7 +59,7 @@ def read_topic_id(disk: Disk, directory: str) -> bytes:
 
 
 def read_topic_id_or_none(disk: Disk, path: str) -> bytes | None:
-    """The id in a partition's folder; None when it says nothing that can be believed."""
+    """The id in a partition's folder; None when its file is missing or malformed."""
     try:
         return read_topic_id(disk, path) if disk.exists(f"{path}/{PARTITION_METADATA_FILE}") else None
     except MalformedCheckpoint:
@@ -64,7 +67,7 @@ def read_topic_id_or_none(disk: Disk, path: str) -> bytes | None:
 
 
 def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
-    """Not durable before `sync_topic_ids`, so that a topic of a thousand partitions is made in no time."""
+    """Not durable by itself, so that a topic of a thousand partitions is made in no time."""
     file = disk.open_append(f"{directory}/{PARTITION_METADATA_FILE}")
     try:
         file.truncate(0)
@@ -73,43 +76,56 @@ def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
         file.close()
 
 
-def sync_topic_ids(disk: Disk, directories: Iterable[str]) -> None:
+def _sync_topic_ids(disk: Disk, folders: Iterable[str]) -> None:
     """Make the files in these folders durable; a folder may be gone again."""
-    for directory in directories:
-        path = f"{directory}/{PARTITION_METADATA_FILE}"
+    for folder in folders:
+        path = f"{folder}/{PARTITION_METADATA_FILE}"
         if disk.exists(path):
             file = disk.open_append(path)
             try:
                 file.fsync()
             finally:
                 file.close()
-            disk.fsync_dir(directory)
+            disk.fsync_dir(folder)
 
 
-class UnsyncedTopicIds:
-    """Folders with a new file, by log directory, until it is durable. Owned by the log manager."""
+class TopicIdFiles:
+    """The files of all partitions, and those that are not durable yet, by log directory. Owned by the log manager."""
 
-    __slots__ = ("_being_synced", "_waiting")
+    __slots__ = ("_being_synced", "_disk", "_logs", "_unsynced")
 
-    def __init__(self) -> None:
-        self._waiting: dict[str, list[str]] = {}
+    def __init__(self, disk: Disk, logs: LogsByDir) -> None:
+        self._disk = disk
+        self._logs = logs
+        self._unsynced: dict[str, list[str]] = {}
         self._being_synced: dict[str, list[str]] = {}
 
-    def add(self, path: str) -> None:
-        self._waiting.setdefault(path.rpartition("/")[0], []).append(path)
+    def read(self, log: Log) -> bytes | None:
+        """None when the file is missing or malformed, or the directory fails."""
+        try:
+            return read_topic_id_or_none(self._disk, log.directory)
+        except OSError as error:
+            self._logs.fail_dir(directory_of(log), f"{log.name}: {error}")
+            return None
 
-    def begin(self, directory: str) -> list[str]:
-        """What is to be synced there now; nothing while an earlier round has not ended."""
-        if directory in self._being_synced or directory not in self._waiting:
-            return []
-        folders = self._being_synced[directory] = self._waiting.pop(directory)
-        return folders
+    def write(self, folder: str, topic_id: bytes) -> None:
+        """Becomes durable with the next `sync`: a start that finds the file torn has no id. OSError: the disk fails."""
+        write_topic_id(self._disk, folder, topic_id)
+        self._unsynced.setdefault(folder.rpartition("/")[0], []).append(folder)
 
-    def finish(self, directory: str) -> None:
+    def sync(self) -> None:
+        """Make the files that were written since durable; not in a directory whose earlier round has not ended."""
+        for directory in self._logs.online_directories:
+            if directory in self._being_synced or directory not in self._unsynced:
+                continue
+            folders = self._being_synced[directory] = self._unsynced.pop(directory)
+            self._logs.run(directory, partial(_sync_topic_ids, self._disk, folders), partial(self._finish, directory))
+
+    def _finish(self, directory: str) -> None:
         self._being_synced.pop(directory, None)
 
-    def give_back(self) -> None:
+    def abandon_syncs(self) -> None:
         """The rounds that have not ended never will: a stop may have dropped them."""
         for directory, folders in self._being_synced.items():
-            self._waiting.setdefault(directory, []).extend(folders)
+            self._unsynced.setdefault(directory, []).extend(folders)
         self._being_synced.clear()

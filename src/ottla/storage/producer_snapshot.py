@@ -11,8 +11,6 @@ import google_crc32c
 
 from ottla.core.types import Offset, ProducerEpoch, ProducerId, TimestampMs
 
-SNAPSHOT_SUFFIX = ".snapshot"
-
 _VERSION = 1
 _HEADER = Struct(">hIi")  # version, crc, count
 _CRC_END = 6
@@ -20,7 +18,7 @@ _ENTRY = Struct(">qhiqiqiq")
 
 
 class CorruptSnapshot(Exception):
-    """A snapshot that can't be believed: it is removed, and the state is rebuilt from an older one and the log."""
+    """A snapshot that can't be trusted: it is removed, and the state is rebuilt from an older one and the log."""
 
 
 class SnapshotEntry(NamedTuple):
@@ -34,11 +32,6 @@ class SnapshotEntry(NamedTuple):
     timestamp_ms: TimestampMs
     coordinator_epoch: int
     current_txn_first_offset: Offset
-
-
-def snapshot_name(offset: Offset) -> str:
-    """The file's name in the folder of its partition."""
-    return f"{offset:020d}{SNAPSHOT_SUFFIX}"
 
 
 def encode_snapshot(entries: Sequence[SnapshotEntry]) -> bytes:

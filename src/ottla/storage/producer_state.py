@@ -11,13 +11,14 @@ from typing import NamedTuple
 from ottla.core.disk import Disk
 from ottla.core.errors import ErrorCode
 from ottla.core.types import Offset, ProducerEpoch, ProducerId, TimestampMs
+from ottla.records.header import BatchHeader
 from ottla.storage.producer_snapshot import (
     CorruptSnapshot,
     SnapshotEntry,
     decode_snapshot,
     encode_snapshot,
-    snapshot_name,
 )
+from ottla.storage.segment_files import SNAPSHOT_SUFFIX, segment_path
 
 NO_SEQUENCE = -1
 NO_TRANSACTION_OFFSET: Offset = -1
@@ -96,7 +97,7 @@ class ProducerState:
             if base_sequence == producer.next_sequence:
                 return None
             duplicate = _find_duplicate(producer.batches, base_sequence, last_sequence)
-            # A retry of a batch older than the last five can't be told from a gap: the same error, as in Kafka.
+            # A retry of a batch older than the last five looks the same as a gap: the same error, as in Kafka.
             return duplicate if duplicate is not None else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if producer_epoch < producer.producer_epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -123,6 +124,18 @@ class ProducerState:
         producer.batches = batches[-_BATCHES_KEPT_BYTES:]
         producer.next_sequence = (last_sequence + 1) & _SEQUENCE_MASK
         producer.last_timestamp_ms = timestamp_ms
+
+    def append_batch(self, header: BatchHeader, last_offset: Offset) -> None:
+        """A batch of a producer is in the log, and ends at `last_offset`. Markers of transactions have no sequence."""
+        if not header.is_control:
+            self.append(
+                header.producer_id,
+                header.producer_epoch,
+                header.last_sequence,
+                last_offset=last_offset,
+                offset_delta=header.last_offset_delta,
+                timestamp_ms=header.max_timestamp_ms,
+            )
 
     def remove_expired(self, now_ms: TimestampMs) -> int:
         """Forget producers that were silent for `producer.id.expiration.ms`; returns how many."""
@@ -205,7 +218,7 @@ class ProducerState:
         return log_end_offset if is_trusted else 0
 
     def truncate_and_reload(self, *, log_start_offset: Offset, log_end_offset: Offset, now_ms: TimestampMs) -> Offset:
-        """The log was cut to `log_end_offset`, or starts afresh: as `load`, and replay from the returned offset."""
+        """The log was truncated to `log_end_offset`, or emptied: as `load`, and replay from the returned offset."""
         for offset in self.snapshot_offsets:
             if offset > log_end_offset or offset < log_start_offset:
                 self._remove_snapshot(offset)
@@ -233,7 +246,7 @@ class ProducerState:
             self._disk.remove(path)
 
     def _path(self, offset: Offset) -> str:
-        return f"{self._directory}/{snapshot_name(offset)}"
+        return segment_path(self._directory, offset, SNAPSHOT_SUFFIX)
 
 
 def _find_duplicate(batches: bytes, base_sequence: int, last_sequence: int) -> DuplicateBatch | None:

@@ -2,7 +2,7 @@
 
 An append is one `write`, an fsync is `fdatasync` where there is one (it covers the file's size). Nothing here hides an
 `OSError`: what to do about a failing disk is decided by the log manager. Only the want of a descriptor is no failure of
-the disk: files that are open without need are let go, and the open is tried once more.
+the disk: the owner of cached files is asked to close some, and the open is tried once more.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ class RealReadFile:
         data = os.pread(self.fd, length, position)
         if len(data) == length or not data:
             return data
-        # A read that came back short is at the end of the file, or the kernel stopped early: only the next read tells.
+        # A read that came back short is at the end of the file, or the kernel stopped early: the next read shows which.
         parts = [data]
         missing = length - len(data)
         while missing:
@@ -144,21 +144,21 @@ class RealAppendFile:
 class RealDisk:
     """The `Disk` of a running broker; one instance serves every directory and thread.
 
-    `let_go_of_open_files` is called on the thread that finds no descriptor left.
+    `on_out_of_descriptors` is called on the thread that finds no descriptor left.
     """
 
-    __slots__ = ("_let_go_of_open_files",)
+    __slots__ = ("_on_out_of_descriptors",)
 
-    def __init__(self, *, let_go_of_open_files: Callable[[], None] | None = None) -> None:
-        self._let_go_of_open_files = let_go_of_open_files
+    def __init__(self, *, on_out_of_descriptors: Callable[[], None] | None = None) -> None:
+        self._on_out_of_descriptors = on_out_of_descriptors
 
     def _open(self, open_it: Callable[[], _Opened]) -> _Opened:
         try:
             return open_it()
         except OSError as error:
-            if error.errno not in _OUT_OF_DESCRIPTORS or self._let_go_of_open_files is None:
+            if error.errno not in _OUT_OF_DESCRIPTORS or self._on_out_of_descriptors is None:
                 raise
-        self._let_go_of_open_files()
+        self._on_out_of_descriptors()
         return open_it()
 
     def open_append(self, path: str) -> AppendFile:

@@ -1,7 +1,7 @@
 """Recovery of segments after an unclean stop: every batch is checked, the log is cut at the first that fails.
 
-Reads in blocks of bounded size. Indexes and the leader epochs of what is read are made anew on the way. Reports, by
-values, what was lost; what to say about it is the caller's business.
+Reads in blocks of bounded size. Indexes and the leader epochs of what is read are rebuilt on the way. Returns what was
+lost; reporting it is the caller's business.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,6 @@ from ottla.records.errors import CorruptBatch
 from ottla.records.header import BatchHeader
 from ottla.storage.batch_scan import scan_checked
 from ottla.storage.leader_epochs import LeaderEpochs
-from ottla.storage.open_files import OpenFiles
 from ottla.storage.segment import Segment
 
 
@@ -28,24 +27,23 @@ class SegmentCheck:
         self.has_gaps = False
         self.fault: str | None = None
 
-    def run(self, open_files: OpenFiles) -> int:
+    def run(self) -> int:
         """Check, rebuild both indexes, cut what is broken; returns how many bytes were cut."""
         segment = self._segment
         size_bytes = segment.size_bytes
         try:
-            segment.rebuild_indexes(self._sound_batches(open_files))
+            segment.rebuild_indexes(self._sound_batches())
         except CorruptBatch as error:
             self.fault = f"{segment.log_path}: {error}"
-            segment.cut_at(self.valid_bytes, offset=self.end_offset)
+            segment.truncate_at(self.valid_bytes, offset=self.end_offset)
         return size_bytes - self.valid_bytes
 
-    def _sound_batches(self, open_files: OpenFiles) -> Iterator[tuple[int, BatchHeader]]:
+    def _sound_batches(self) -> Iterator[tuple[int, BatchHeader]]:
         segment = self._segment
         leader_epochs = self._leader_epochs
         if not segment.size_bytes:
             return
-        file = open_files.read_file(segment.log_path)
-        for position, header in scan_checked(file, start=0, end=segment.size_bytes):
+        for position, header in scan_checked(segment.log_file(), start=0, end=segment.size_bytes):
             base_offset = header.base_offset
             if base_offset < self.end_offset:
                 raise CorruptBatch(f"batch at {position}: base offset {base_offset} after {self.end_offset - 1}")
@@ -68,18 +66,16 @@ class SegmentCheck:
 class RecoveredSegments:
     """The outcome of a recovery over the last segments of a log."""
 
-    __slots__ = ("bytes_cut", "checked", "dropped", "first_fault")
+    __slots__ = ("bytes_truncated", "checked", "dropped", "first_fault")
 
     def __init__(self) -> None:
         self.checked: list[Segment] = []  # what is left of those that were read
         self.dropped: list[Segment] = []  # later ones that can't follow
-        self.bytes_cut = 0
+        self.bytes_truncated = 0
         self.first_fault: str | None = None
 
 
-def recover_segments(
-    segments: list[Segment], *, open_files: OpenFiles, leader_epochs: LeaderEpochs, is_compacted: bool
-) -> RecoveredSegments:
+def recover_segments(segments: list[Segment], *, leader_epochs: LeaderEpochs, is_compacted: bool) -> RecoveredSegments:
     """Check `segments`, in their order, until one was cut or can't follow the one before it."""
     outcome = RecoveredSegments()
     previous: SegmentCheck | None = None
@@ -87,7 +83,7 @@ def recover_segments(
         fault = None if previous is None else _fault_between(previous, segment, is_compacted=is_compacted)
         if fault is None:
             check = SegmentCheck(segment, leader_epochs)
-            outcome.bytes_cut += check.run(open_files)
+            outcome.bytes_truncated += check.run()
             outcome.checked.append(segment)
             previous = check
             fault = check.fault
@@ -95,7 +91,7 @@ def recover_segments(
         if fault is not None:
             outcome.first_fault = fault
             outcome.dropped = segments[index:]
-            outcome.bytes_cut += sum(dropped.size_bytes for dropped in outcome.dropped)
+            outcome.bytes_truncated += sum(dropped.size_bytes for dropped in outcome.dropped)
             break
     return outcome
 
@@ -110,10 +106,7 @@ def _fault_between(previous: SegmentCheck, segment: Segment, *, is_compacted: bo
     return None
 
 
-def remove_files(segments: list[Segment], open_files: OpenFiles) -> None:
+def remove_files(segments: list[Segment]) -> None:
     """Remove segments that recovery dropped, newest first: whatever part of it survives a crash leaves no hole."""
     for segment in reversed(segments):
-        for path in segment.paths:
-            open_files.forget(path)
-            if open_files.disk.exists(path):
-                open_files.disk.remove(path)
+        segment.remove_files()

@@ -1,6 +1,6 @@
 """A slow walk over all finished segments that checks every batch again and reports what has rotted.
 
-It changes nothing: what to do about damage is decided by whoever hears of it. The segment that is being appended to
+It changes nothing: what to do about damage is its owner's decision. The segment that is being appended to
 is left out. State goes to a thread with each slice and comes back with its end, so it is never shared.
 """
 

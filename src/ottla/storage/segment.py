@@ -10,6 +10,7 @@ from contextlib import suppress
 from errno import EIO
 from zlib import crc32
 
+from ottla.core.disk import ReadFile
 from ottla.core.types import NO_TIMESTAMP_MS, Buffer, Offset, TimestampMs
 from ottla.records.errors import CorruptBatch
 from ottla.records.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, read_header
@@ -45,9 +46,9 @@ class Segment:
         "_is_log_broken",
         "_max_timestamp",
         "_open_files",
-        "_sure_bytes",
-        "_sure_offset",
-        "_sure_timestamp_ms",
+        "_roll_bytes",
+        "_roll_offset",
+        "_roll_timestamp_ms",
         "_tail_last_offsets",
         "_tail_positions",
         "base_offset",
@@ -107,6 +108,10 @@ class Segment:
         self._tail_positions: list[int] = []
         self.set_config(config)
 
+    def log_file(self) -> ReadFile:
+        """The log file, open for reading; OSError when it can't be opened."""
+        return self._open_files.read_file(self.log_path)
+
     def create_files(self) -> None:
         """Make the files of a new segment, empty even where a leftover has the name."""
         for path in (self.log_path, self.offset_index.path, self.time_index.path):
@@ -117,19 +122,19 @@ class Segment:
 
     # Appending
 
-    def surely_takes(self, size_bytes: int, last_offset: Offset, max_timestamp_ms: TimestampMs) -> bool:
-        """The quick answer for nearly every batch: nothing that ends a segment is near. False means: look closer."""
+    def fits_without_roll(self, size_bytes: int, last_offset: Offset, max_timestamp_ms: TimestampMs) -> bool:
+        """The quick answer for nearly every batch. False means: ask `SegmentList.must_roll`."""
         return (
-            self.size_bytes + size_bytes <= self._sure_bytes
-            and max_timestamp_ms <= self._sure_timestamp_ms
-            and last_offset <= self._sure_offset
+            self.size_bytes + size_bytes <= self._roll_bytes
+            and max_timestamp_ms <= self._roll_timestamp_ms
+            and last_offset <= self._roll_offset
         )
 
     def set_config(self, config: LogConfig) -> None:
         """Only the active segment follows a change."""
         self.index_interval_bytes = config.index_interval_bytes
         self._config = config
-        self._renew_certainty()
+        self._recompute_roll_limits()
 
     @property
     def roll_after_ms(self) -> int:
@@ -140,16 +145,16 @@ class Segment:
         jitter_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)
         return self._config.segment_ms - (crc32(self.log_path.encode()) % jitter_ms if jitter_ms > 0 else 0)
 
-    def _renew_certainty(self) -> None:
-        """Up to where a batch goes here for sure; known once the first batch has a timestamp."""
+    def _recompute_roll_limits(self) -> None:
+        """Below these no batch begins a new segment; known once the first batch has a timestamp."""
         config = self._config
         first_ms = self.first_timestamp_ms
         is_known = (
             first_ms is not None and first_ms >= 0 and not self.offset_index.is_full and not self.time_index.is_full
         )
-        self._sure_bytes = config.segment_bytes if is_known else -1
-        self._sure_timestamp_ms = (first_ms or 0) + self.roll_after_ms
-        self._sure_offset = self.base_offset + _RELATIVE_OFFSET_MAX
+        self._roll_bytes = config.segment_bytes if is_known else -1
+        self._roll_timestamp_ms = (first_ms or 0) + self.roll_after_ms
+        self._roll_offset = self.base_offset + _RELATIVE_OFFSET_MAX
 
     def append(self, data: Buffer, last_offset: Offset, max_timestamp_ms: TimestampMs) -> None:
         """Add one batch. After an OSError the segment is as it was before."""
@@ -184,7 +189,7 @@ class Segment:
         self.size_bytes = position + size_bytes
         if not position:
             self.first_timestamp_ms = max_timestamp_ms
-            self._renew_certainty()
+            self._recompute_roll_limits()
         max_timestamp = self._max_timestamp
         if max_timestamp is None or max_timestamp_ms > max_timestamp[0]:
             self._max_timestamp = (max_timestamp_ms, last_offset)
@@ -204,7 +209,7 @@ class Segment:
         if not self.time_index.is_full:
             self.time_index.maybe_append(*self.max_timestamp())
         self._bytes_since_index_entry = 0
-        self._renew_certainty()
+        self._recompute_roll_limits()
 
     def holds_relative_offset(self, offset: Offset) -> bool:
         """Whether the index can express the offset."""
@@ -214,9 +219,9 @@ class Segment:
         """How old the segment is for rolling by time: by the timestamps of its batches, by the clock without any."""
         first_ms = self.first_timestamp_ms
         if first_ms is None and self.size_bytes:
-            header = read_header(self._open_files.read_file(self.log_path).pread(HEADER_BYTES, 0))
+            header = read_header(self.log_file().pread(HEADER_BYTES, 0))
             first_ms = self.first_timestamp_ms = header.max_timestamp_ms
-            self._renew_certainty()
+            self._recompute_roll_limits()
         if first_ms is not None and first_ms >= 0:
             return batch_timestamp_ms - first_ms
         return now_ms - self.created_ms
@@ -269,7 +274,7 @@ class Segment:
         try:
             return self._find_by_index(offset)
         except IndexCorrupt as error:
-            if not self._mend_indexes():
+            if not self._repair_indexes():
                 raise CorruptBatch(f"{self.log_path}: broken, and its index too: {error}") from error
             return self._find_by_index(offset)
 
@@ -281,7 +286,7 @@ class Segment:
         if start and not 0 < start <= self.size_bytes - HEADER_BYTES:
             raise IndexCorrupt(f"{self.offset_index.path}: position {start}, {self.size_bytes} bytes of log")
         if start:
-            # The index is only believed where the log confirms it: a header of a batch that can be the one.
+            # The index is only trusted where the log confirms it: a header of a batch that can be the one.
             first = read_header(file.pread(HEADER_BYTES, start))
             if first.magic != MAGIC or not self.base_offset <= first.base_offset <= indexed_offset:
                 raise IndexCorrupt(f"{self.offset_index.path}: {indexed_offset} is not at {start}")
@@ -291,7 +296,7 @@ class Segment:
             start = next_position
         return find_batch(file, start=start, end=self.size_bytes, offset=offset)
 
-    def _mend_indexes(self) -> bool:
+    def _repair_indexes(self) -> bool:
         """Rebuild the indexes from a whole log; a broken log keeps those it has: they may lead to what is behind.
 
         False: the log is broken. That is found out once, not with every read that comes along.
@@ -311,7 +316,7 @@ class Segment:
         """(position, header) of each batch from a batch boundary on."""
         if start >= self.size_bytes:
             return iter(())
-        return scan_headers(self._open_files.read_file(self.log_path), start=start, end=self.size_bytes)
+        return scan_headers(self.log_file(), start=start, end=self.size_bytes)
 
     def max_timestamp(self) -> tuple[TimestampMs, Offset]:
         """The largest timestamp and the last offset of the batch that has it; (-1, base offset) without any."""
@@ -331,7 +336,7 @@ class Segment:
                 return timestamp_ms, offset
         except (IndexCorrupt, CorruptBatch):
             pass
-        if self._mend_indexes() and self._max_timestamp is not None:
+        if self._repair_indexes() and self._max_timestamp is not None:
             return self._max_timestamp
         largest = (NO_TIMESTAMP_MS, self.base_offset)
         with suppress(CorruptBatch):
@@ -352,15 +357,15 @@ class Segment:
             if indexed_ms != NO_TIMESTAMP_MS and not self._confirms(indexed_ms, offset):
                 raise IndexCorrupt(f"{self.time_index.path}: {indexed_ms} is not at {offset}")
         except (IndexCorrupt, CorruptBatch):
-            self._mend_indexes()
+            self._repair_indexes()
             offset = self.base_offset
         start = self.position_of(max(offset, from_offset))
         return (batch for batch in self.headers(start) if batch[1].max_timestamp_ms >= timestamp_ms)
 
-    # Mending and cutting
+    # Repair and truncation
 
     def rebuild_indexes(self, batches: Iterator[tuple[int, BatchHeader]]) -> tuple[TimestampMs, Offset]:
-        """Make both indexes anew from the segment's batches; returns the largest timestamp.
+        """Rebuild both indexes from the segment's batches; returns the largest timestamp.
 
         What is indexed before `batches` raises stays, so a caller that cuts the log there has sound indexes.
         """
@@ -369,7 +374,7 @@ class Segment:
         self.forget_tail()
         self._max_timestamp = (NO_TIMESTAMP_MS, self.base_offset)
         self.first_timestamp_ms = None
-        self._renew_certainty()
+        self._recompute_roll_limits()
         indexed_position = 0
         try:
             for position, header in batches:
@@ -398,11 +403,11 @@ class Segment:
         if found is None:
             return None
         position, header = found
-        self.cut_at(position, offset=header.base_offset)
+        self.truncate_at(position, offset=header.base_offset)
         return header.base_offset
 
-    def cut_at(self, position: int, *, offset: Offset) -> None:
-        """Cut the file at a batch boundary, and from the indexes what ends at or after `offset`."""
+    def truncate_at(self, position: int, *, offset: Offset) -> None:
+        """Truncate the file at a batch boundary, and from the indexes what ends at or after `offset`."""
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
@@ -410,7 +415,7 @@ class Segment:
         self.size_bytes = position
         self.forget_tail()
         self.first_timestamp_ms = None
-        self._renew_certainty()
+        self._recompute_roll_limits()
         if position == 0:
             self._max_timestamp = (NO_TIMESTAMP_MS, self.base_offset)
             self._bytes_since_index_entry = 0
@@ -424,19 +429,26 @@ class Segment:
         self._max_timestamp = max_timestamp
         self._bytes_since_index_entry = position - indexed_position
 
-    # Going away
+    # Removal
 
     @property
     def paths(self) -> tuple[str, str, str, str]:
         return (self.log_path, self.offset_index.path, self.time_index.path, self.transaction_index.path)
 
     def stop_appending(self) -> None:
-        """Let the descriptors go that only an active segment needs."""
+        """Close the descriptors that only an active segment needs."""
         for path in self.paths:
             self._open_files.forget_appending(path)
 
+    def remove_files(self) -> None:
+        """Remove the files now: recovery has dropped the segment."""
+        for path in self.paths:
+            self._open_files.forget(path)
+            if self._open_files.disk.exists(path):
+                self._open_files.disk.remove(path)
+
     def rename_to_deleted(self) -> list[str]:
-        """Take the files out of the log under names that say so; returns those names, to be removed later.
+        """Take the files out of the log, renamed to `.deleted`; returns the new names, to be removed later.
 
         Slices of the segment that are on their way to sockets hold their own descriptors.
         """

@@ -40,7 +40,7 @@ def parse_name(name: str) -> tuple[Offset, str] | None:
 
 
 def is_partition_folder(entries: Iterable[DirEntry]) -> bool:
-    """Whether a folder holds any file of Kafka's; one that does not is somebody else's, whatever its name."""
+    """Whether a folder holds any of Kafka's files; one that does not is not ours, whatever its name."""
     return any(not entry.is_dir and _is_kafkas(entry.name) for entry in entries)
 
 

@@ -5,6 +5,7 @@ Mechanical: what may be appended, read or deleted is decided by the log. Failure
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ottla.core.disk import AppendFile, FileSlice
 from ottla.core.types import Offset, TimestampMs
@@ -15,20 +16,28 @@ from ottla.storage.open_files import OpenFiles
 from ottla.storage.segment import Segment
 
 
+class UnsyncedFiles(NamedTuple):
+    """What one flush has to make durable."""
+
+    files: list[AppendFile]
+    rolled: tuple[Segment, ...]  # wholly durable after it, with their indexes
+    with_dir: bool  # the folder too
+
+
 class SegmentList:
     """At least one segment, the last of which is the active one. Owned by its log."""
 
     __slots__ = (
         "_base_offsets",
+        "_needs_dir_sync",
+        "_not_appended_bytes",
         "_open_files",
+        "_rolled_bytes",
+        "_unsynced",
         "active",
-        "bytes_not_appended",
         "config",
         "directory",
-        "names_changed",
         "segments",
-        "size_bytes",
-        "unsynced",
     )
 
     def __init__(
@@ -39,22 +48,31 @@ class SegmentList:
         open_files: OpenFiles,
         segments: list[Segment],
         unsynced: list[Segment],
-        names_changed: bool,
+        needs_dir_sync: bool,
     ) -> None:
         self.directory = directory
         self.config = config
         self.segments = segments
         self.active = segments[-1]
-        self.size_bytes = sum(segment.size_bytes for segment in segments)
-        self.unsynced = unsynced  # rolled segments that no flush has covered wholly
-        self.names_changed = names_changed  # files were made or renamed since the last fsync of the folder
         self._open_files = open_files
         self._base_offsets = [segment.base_offset for segment in segments]
-        # Loaded, less what was dropped since: so the size tells what was appended, and no append has to count.
-        self.bytes_not_appended = self.size_bytes
+        self._unsynced = unsynced  # rolled segments that no flush has covered wholly
+        self._needs_dir_sync = needs_dir_sync  # files were made or renamed since the last fsync of the folder
+        self._rolled_bytes = sum(segment.size_bytes for segment in segments[:-1])
+        # Loaded, less what was dropped since: the rest of the size was appended, and no append has to count.
+        self._not_appended_bytes = self.size_bytes
 
     def __len__(self) -> int:
         return len(self.segments)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._rolled_bytes + self.active.size_bytes
+
+    @property
+    def appended_bytes(self) -> int:
+        """Since the log was loaded, also what was dropped again."""
+        return self.size_bytes - self._not_appended_bytes
 
     @property
     def first_base_offset(self) -> Offset:
@@ -91,14 +109,15 @@ class SegmentList:
         rolled.finish_indexes()
         segment = self._new_segment(base_offset, now_ms)
         rolled.forget_tail()
-        self.unsynced.append(rolled)
+        self._unsynced.append(rolled)
+        self._rolled_bytes += rolled.size_bytes
         self._add(segment)
 
     def _new_segment(self, base_offset: Offset, now_ms: TimestampMs) -> Segment:
         segment = Segment(
             self.directory, base_offset, open_files=self._open_files, config=self.config, created_ms=now_ms
         )
-        self.names_changed = True
+        self._needs_dir_sync = True
         segment.create_files()
         return segment
 
@@ -158,25 +177,53 @@ class SegmentList:
 
     # Flushing
 
-    def files_to_sync(self, *, with_active: bool) -> list[AppendFile]:
-        """The open files behind all that is not known to be durable."""
+    @property
+    def has_unsynced(self) -> bool:
+        """Whether a segment was rolled since the last flush."""
+        return bool(self._unsynced)
+
+    @property
+    def needs_sync(self) -> bool:
+        """Whether anything but the end of the active segment has to become durable."""
+        return bool(self._unsynced) or self._needs_dir_sync
+
+    def begin_sync(self, *, with_active: bool) -> UnsyncedFiles:
+        """The open files behind all that is not known to be durable; then `end_sync` or `fail_sync`."""
         paths: list[str] = []
-        for segment in self.unsynced:
+        for segment in self._unsynced:
             paths += segment.paths[:3]
             if segment.transaction_index.size_bytes:
                 paths.append(segment.transaction_index.path)
         if with_active:
             paths.append(self.active.log_path)
-        return [self._open_files.append_file(path) for path in paths]
+        files = [self._open_files.append_file(path) for path in paths]
+        unsynced = UnsyncedFiles(files, tuple(self._unsynced), self._needs_dir_sync)
+        self._needs_dir_sync = False
+        return unsynced
 
-    def note_synced(self, synced: tuple[Segment, ...]) -> None:
-        """These rolled segments are durable with their indexes."""
-        for segment in synced:
-            if segment in self.unsynced:
-                self.unsynced.remove(segment)
+    def end_sync(self, synced: UnsyncedFiles) -> None:
+        """These files are durable, and nothing was cut since the sync began."""
+        for segment in synced.rolled:
+            if segment in self._unsynced:
+                self._unsynced.remove(segment)
                 segment.stop_appending()
 
-    # Cutting
+    def fail_sync(self, unsynced: UnsyncedFiles) -> None:
+        """Nothing became durable."""
+        if unsynced.with_dir:
+            self._needs_dir_sync = True
+
+    def finish(self) -> None:
+        """Nothing is appended any more: the next sync covers the active segment with its indexes."""
+        self.active.finish_indexes()
+        if self.active.size_bytes:
+            self._unsynced.append(self.active)
+
+    def stop_appending(self) -> None:
+        for segment in self.segments:
+            segment.stop_appending()
+
+    # Truncation and deletion
 
     def truncate_to(self, offset: Offset) -> tuple[Offset, list[str]]:
         """Drop every batch that ends at or after `offset`; returns the log's new end and the files to be removed.
@@ -185,36 +232,37 @@ class SegmentList:
         the renames survives a crash, what is left has no hole.
         """
         removed = []
+        size_before = self.size_bytes
         while len(self.segments) > 1 and self.active.base_offset > offset:
             removed += self._drop_last()
-        cut_offset = self.active.truncate_to(offset)
-        size_before = self.size_bytes
-        self.size_bytes = sum(segment.size_bytes for segment in self.segments)
-        self.bytes_not_appended -= size_before - self.size_bytes
-        return (offset if cut_offset is None else min(cut_offset, offset)), removed
+        truncated_offset = self.active.truncate_to(offset)
+        self._not_appended_bytes -= size_before - self.size_bytes
+        return (offset if truncated_offset is None else min(truncated_offset, offset)), removed
 
     def _drop_last(self) -> list[str]:
-        self.names_changed = True
+        self._needs_dir_sync = True
         segment = self.segments[-1]
         removed = segment.rename_to_deleted()
         del self.segments[-1], self._base_offsets[-1]
         self.active = self.segments[-1]
-        if self.active in self.unsynced:
-            self.unsynced.remove(self.active)
+        self._rolled_bytes -= self.active.size_bytes
+        if self.active in self._unsynced:
+            self._unsynced.remove(self.active)
         return removed
 
     def restart_at(self, offset: Offset, now_ms: TimestampMs) -> list[str]:
-        """Drop everything and go on with an empty segment at `offset`; returns the files to be removed."""
-        self.names_changed = True
+        """Drop everything and continue with an empty segment at `offset`; returns the files to be removed."""
+        size_bytes = self.size_bytes
+        self._needs_dir_sync = True
         removed = []
         for segment in reversed(self.segments):
             removed += segment.rename_to_deleted()
         segment = self._new_segment(offset, now_ms)
         self.segments.clear()
         self._base_offsets.clear()
-        self.unsynced.clear()
-        self.bytes_not_appended -= self.size_bytes
-        self.size_bytes = 0
+        self._unsynced.clear()
+        self._not_appended_bytes -= size_bytes
+        self._rolled_bytes = 0
         self._add(segment)
         return removed
 
@@ -223,11 +271,11 @@ class SegmentList:
         removed = []
         for _ in range(count):
             segment = self.segments[0]
-            self.names_changed = True
+            self._needs_dir_sync = True
             removed += segment.rename_to_deleted()
-            self.size_bytes -= segment.size_bytes
-            self.bytes_not_appended -= segment.size_bytes
+            self._rolled_bytes -= segment.size_bytes
+            self._not_appended_bytes -= segment.size_bytes
             del self.segments[0], self._base_offsets[0]
-            if segment in self.unsynced:
-                self.unsynced.remove(segment)
+            if segment in self._unsynced:
+                self._unsynced.remove(segment)
         return removed

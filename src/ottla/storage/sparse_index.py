@@ -9,14 +9,14 @@ from struct import Struct
 from typing import Any
 
 from ottla.core.types import Offset
-from ottla.storage.open_files import OpenFiles, SearchedIndex
+from ottla.storage.open_files import IndexSearchCache, OpenFiles
 
 _PENDING_ENTRIES_MAX = 128
 _SEARCH_BLOCK_ENTRIES = 512
 
 
 class IndexCorrupt(Exception):
-    """An index says what its log doesn't; it is made anew from the log."""
+    """An index that contradicts its log; it is rebuilt from the log."""
 
 
 class SparseIndex:
@@ -78,7 +78,7 @@ class SparseIndex:
         size = self._entry.size
         if count >= self.entry_count:
             return
-        self._open_files.forget_searched(self.path)
+        self._open_files.forget_search_cache(self.path)
         if count >= self._file_entries:
             del self._pending[(count - self._file_entries) * size :]
         else:
@@ -89,7 +89,7 @@ class SparseIndex:
 
     def clear(self) -> None:
         """Empty the file too, whatever odd bytes are in it."""
-        self._open_files.forget_searched(self.path)
+        self._open_files.forget_search_cache(self.path)
         self._pending.clear()
         self._open_files.append_file(self.path).truncate(0)
         self._file_entries = self.entry_count = 0
@@ -104,7 +104,7 @@ class SparseIndex:
         if slot >= self._file_entries:
             first, second = entry.unpack_from(self._pending, (slot - self._file_entries) * size)
             return first, second
-        searched = self._open_files.searched_index(self.path)
+        searched = self._open_files.search_cache_of(self.path)
         if searched.first_slot <= slot <= searched.last_slot:
             first, second = entry.unpack_from(searched.entries, (slot - searched.first_slot) * size)
             return first, second
@@ -125,11 +125,11 @@ class SparseIndex:
             return in_file + _search_block(unpack_from, size, pending, len(pending) // size, key, field)
         if not in_file:
             return -1
-        searched = self._open_files.searched_index(self.path)
+        searched = self._open_files.search_cache_of(self.path)
         entries = searched.entries
         if entries and unpack_from(entries, 0)[field] <= key < unpack_from(entries, len(entries) - size)[field]:
             return searched.first_slot + _search_block(unpack_from, size, entries, len(entries) // size, key, field)
-        # Which block: the last one that begins at or below the key. How blocks begin is asked only once.
+        # Which block: the last one that begins at or below the key. The first entry of a block is read only once.
         low, high = 0, (in_file + _SEARCH_BLOCK_ENTRIES - 1) // _SEARCH_BLOCK_ENTRIES
         while high - low > 1:
             middle = (low + high) // 2
@@ -147,7 +147,7 @@ class SparseIndex:
         searched.last_slot = first_slot + count - 1
         return first_slot + _search_block(unpack_from, size, entries, count, key, field)
 
-    def _start_of_block(self, searched: SearchedIndex, block: int) -> tuple[int, ...]:
+    def _start_of_block(self, searched: IndexSearchCache, block: int) -> tuple[int, ...]:
         start = searched.block_starts.get(block)
         if start is None:
             size = self._entry.size

@@ -1,7 +1,7 @@
 """Finding records by time, over the segments of a log (ListOffsets).
 
 The only place in storage that looks into batches: a lookup may decompress one, which takes too long for the event loop.
-So the batch that most likely has the record can be had first, and looked into on a thread.
+So the batch that most likely has the record can be found first, and looked into on a thread.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,6 @@ from ottla.records.errors import CorruptBatch
 from ottla.records.header import BatchHeader
 from ottla.records.read import iter_records, plain_records
 from ottla.storage.log_results import TimestampOffset
-from ottla.storage.open_files import OpenFiles
 from ottla.storage.segment import Segment
 
 _LOOKED_INTO_INLINE_MAX_BYTES = 64 * 1024
@@ -52,34 +51,31 @@ class BatchToOpen(NamedTuple):
 
 
 def first_batch_reaching(
-    segments: list[Segment], timestamp_ms: TimestampMs, *, open_files: OpenFiles, log_start_offset: Offset
+    segments: list[Segment], timestamp_ms: TimestampMs | None, *, log_start_offset: Offset
 ) -> BatchToOpen | None:
-    """The first batch whose largest timestamp is at least `timestamp_ms`."""
-    return next(_batches_reaching(segments, timestamp_ms, open_files, log_start_offset), None)
-
-
-def largest_timestamp(segments: list[Segment]) -> TimestampMs:
-    """-1 when no record has one."""
-    return max(segment.max_timestamp()[0] for segment in segments)
+    """The first batch whose largest timestamp is at least `timestamp_ms`; None stands for the log's largest."""
+    if timestamp_ms is None:
+        timestamp_ms = max(segment.max_timestamp()[0] for segment in segments)
+        if timestamp_ms < 0:
+            return None
+    return next(_batches_reaching(segments, timestamp_ms, log_start_offset), None)
 
 
 def find_by_timestamp(
-    segments: list[Segment], timestamp_ms: TimestampMs, *, open_files: OpenFiles, log_start_offset: Offset
+    segments: list[Segment], timestamp_ms: TimestampMs, *, log_start_offset: Offset
 ) -> TimestampOffset | None:
     """The first record, by offset, whose timestamp is at least `timestamp_ms`.
 
     What a broken batch hides is passed over: the answer is then the first such record that can be read.
     """
-    for batch in _batches_reaching(segments, timestamp_ms, open_files, log_start_offset):
+    for batch in _batches_reaching(segments, timestamp_ms, log_start_offset):
         found = batch.look()
         if found is not None:
             return found
     return None
 
 
-def find_max_timestamp(
-    segments: list[Segment], *, open_files: OpenFiles, log_start_offset: Offset
-) -> TimestampOffset | None:
+def find_max_timestamp(segments: list[Segment], *, log_start_offset: Offset) -> TimestampOffset | None:
     """The first record that has the largest timestamp of the log."""
     best: Segment | None = None
     best_ms = NO_TIMESTAMP_MS
@@ -89,7 +85,7 @@ def find_max_timestamp(
             best, best_ms = segment, timestamp_ms
     if best is None:
         return None
-    found = find_by_timestamp([best], best_ms, open_files=open_files, log_start_offset=log_start_offset)
+    found = find_by_timestamp([best], best_ms, log_start_offset=log_start_offset)
     if found is not None:
         return found
     # The record is below the log's start (delete-records within a segment): look at what is left, batch by batch.
@@ -101,16 +97,16 @@ def find_max_timestamp(
                     left_ms = max(left_ms, header.max_timestamp_ms)
     if left_ms == NO_TIMESTAMP_MS:
         return None
-    return find_by_timestamp(segments, left_ms, open_files=open_files, log_start_offset=log_start_offset)
+    return find_by_timestamp(segments, left_ms, log_start_offset=log_start_offset)
 
 
 def _batches_reaching(
-    segments: list[Segment], timestamp_ms: TimestampMs, open_files: OpenFiles, log_start_offset: Offset
+    segments: list[Segment], timestamp_ms: TimestampMs, log_start_offset: Offset
 ) -> Iterator[BatchToOpen]:
     for segment in segments:
         if segment.max_timestamp()[0] < timestamp_ms:
             continue
         with suppress(CorruptBatch):
             for position, header in segment.batches_reaching(timestamp_ms, from_offset=log_start_offset):
-                file = open_files.read_file(segment.log_path)
+                file = segment.log_file()
                 yield BatchToOpen(file, position, header, timestamp_ms, log_start_offset)

@@ -1,6 +1,6 @@
 """For tests: simulated ports for Ottla's own, and a real broker inside a test for everyone (`plugin` has the fixtures).
 
-Names are imported with their first use: pytest loads this package at every start, whether a test needs a broker or not.
+Imports names at their first use: pytest loads this package at every start, whether a test needs a broker or not.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""`broker.aio`: the verbs that take time, for asynchronous tests. They run on a thread; the test's loop goes on."""
+"""`broker.aio`: the methods that take time, for asynchronous tests. They run on a thread; the test's loop goes on."""
 
 import asyncio
 import inspect
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class AsyncBroker:
-    """The same verbs, the same arguments as `OttlaBroker`; faults are set at once, so they have no twin here."""
+    """The methods of `OttlaBroker` with the same arguments; faults take effect at once, so they have none here."""
 
     def __init__(self, broker: "OttlaBroker") -> None:
         self._broker = broker

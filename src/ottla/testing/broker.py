@@ -1,7 +1,7 @@
 """`OttlaBroker`: a real broker inside a test, with the means to watch it and to make it misbehave.
 
-A process of its own behind a proxy in the test's process. The fixtures of `plugin` make and end them; without pytest
-it is a context manager. What only its verbs need is imported with the first of them: a test waits for the start.
+A process of its own behind a proxy in the test's process. The fixtures of `plugin` start and end it; without pytest it
+is a context manager. Methods import what only they need: a test waits for the start.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ else:
 
 T = TypeVar("T")
 
-# A test has few groups and no patience: the first member of a group is not made to wait for others.
+# A test has few groups and no time: the first member of a group doesn't wait for others.
 _DEFAULTS: Final = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
-# The broker's addresses and folders belong to this class.
+# This class sets the broker's addresses and folders.
 _OURS: Final = frozenset({"listeners", "advertised.listeners", "log.dir", "log.dirs", "ottla.metrics.listen"})
 _NAME_LENGTH_MAX: Final = 200
 _REQUESTS_SHOWN: Final = 20
@@ -49,7 +49,7 @@ _LOG_LINES_SHOWN: Final = 40
 
 
 class OttlaBroker(FaultControls):
-    """From its making to `close`. All methods may be called from any thread; those that wait have a bound."""
+    """From its creation to `close`. All methods may be called from any thread; those that wait have a timeout."""
 
     def __init__(
         self,
@@ -112,12 +112,12 @@ class OttlaBroker(FaultControls):
 
     @property
     def ready_ms(self) -> float:
-        """How long its last start took, from the fork to the word that it accepts."""
+        """How long its last start took, from the fork until it accepted connections."""
         return self._running().ready_ms
 
     @property
     def metrics_url(self) -> str:
-        """Prometheus metrics; only of a broker that was asked for with `metrics=True`."""
+        """Prometheus metrics; only of a broker with `metrics=True`."""
         url = self._running().metrics_url
         if url is None:
             raise RuntimeError("this broker gives no metrics; ask for it with metrics=True")
@@ -125,11 +125,11 @@ class OttlaBroker(FaultControls):
 
     @property
     def log(self) -> str:
-        """All that the broker has logged so far, over restarts."""
+        """The broker's whole log, over restarts."""
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
     def describe(self) -> str:
-        """What helps to understand a test that failed: state, faults, the last requests, the end of the log."""
+        """For a failed test: state, faults, the last requests, the end of the log."""
         lines = [repr(self)]
         if self._proxy is not None:
             board = self._proxy.board
@@ -140,7 +140,7 @@ class OttlaBroker(FaultControls):
 
     @property
     def aio(self) -> AsyncBroker:
-        """The verbs that wait, for `await`: a blocking one would stop the very loop that the test's clients run on."""
+        """The methods that wait, for `await`: a blocking one would stop the loop of the test's clients."""
         from ottla.testing.aio import AsyncBroker
 
         return AsyncBroker(self)
@@ -148,7 +148,7 @@ class OttlaBroker(FaultControls):
     # Its life.
 
     def start(self) -> None:
-        """After `stop` or `kill`, on the same data and the same address; nothing happens to one that runs."""
+        """After `stop` or `kill`, on the same data and address; does nothing if it runs."""
         if self.is_running:
             return
         config = self.config
@@ -172,15 +172,15 @@ class OttlaBroker(FaultControls):
             self._proxy.open(process.port, broker_id=process.broker_id, cluster_id=process.cluster_id)
 
     def stop(self) -> int:
-        """SIGTERM, a clean shutdown; the exit code. Clients are refused until `start`."""
+        """A clean shutdown by SIGTERM; returns the exit code. Refuses clients until `start`."""
         return self._end(lambda process: process.stop())
 
     def kill(self) -> None:
-        """SIGKILL, as a crash. Clients are refused until `start`."""
+        """A crash by SIGKILL. Refuses clients until `start`."""
         self._end(lambda process: process.kill())
 
     def restart(self, *, kill: bool = False, config: Mapping[str, object] | None = None) -> None:
-        """Stop (or kill) it and start it; `config` is added to what it has."""
+        """Stop (or kill) it and start it; adds `config` to its configuration."""
         if kill:
             self.kill()
         else:
@@ -189,14 +189,14 @@ class OttlaBroker(FaultControls):
         self.start()
 
     def pause(self) -> None:
-        """Freeze the process: connections stay, nothing is answered until `resume`."""
+        """Freeze the process: connections stay, but it answers nothing until `resume`."""
         self._running().send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self._running().send_signal(signal.SIGCONT)
 
     def heal(self) -> None:
-        """Faults taken back, running again: how a shared broker is handed to the next test."""
+        """Removes faults and makes it run again, before a shared broker goes to the next test."""
         if self._proxy is not None:
             self._proxy.board.clear()
         if self.is_running:
@@ -205,12 +205,12 @@ class OttlaBroker(FaultControls):
             self.start()
 
     def check_alive(self) -> None:
-        """BrokerDied, with the end of its log, when it ended without being told to."""
+        """BrokerDied, with the end of its log, if it ended unexpectedly."""
         if self._process is not None:
             self._process.check_alive()
 
     def close(self) -> None:
-        """The end: process and proxy are gone. Data and log stay where they are, if they were given a place."""
+        """Ends process and proxy. Data and log stay if the caller chose their folders."""
         if self._process is not None:
             self.kill()
         if self._proxy is not None:
@@ -220,12 +220,12 @@ class OttlaBroker(FaultControls):
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    # Topics and records, asked of the broker itself: no fault stands in the way.
+    # Topics and records, directly from the broker: no fault applies.
 
     def create_topic(
         self, name: str | None = None, *, partitions: int = 1, config: Mapping[str, object] | None = None
     ) -> str:
-        """A topic whose partitions are ready; without a name it gets one that no other has."""
+        """Creates a topic whose partitions are ready; without a name it gets a unique one."""
         topic = name or unique_topic_name("topic")
         wanted = topic_requests.NewTopic(topic, partitions, 1, tuple(_as_text(config or {}, is_topic=True).items()))
 
@@ -240,7 +240,7 @@ class OttlaBroker(FaultControls):
         self._ask(lambda cluster: topic_requests.delete_topics(cluster, [name]))
 
     def topics(self) -> list[str]:
-        """The names of all topics but the broker's own, sorted."""
+        """The names of all topics except internal ones, sorted."""
         return [name for name in self._ask(topic_requests.list_topics) if not name.startswith("__")]
 
     def produce(
@@ -250,13 +250,13 @@ class OttlaBroker(FaultControls):
         *,
         partition: int | None = None,
     ) -> None:
-        """Store values, or (key, value) pairs; they are there when this returns. Keys choose partitions as in Java."""
+        """Store values, or (key, value) pairs; they are stored when this returns. Keys choose partitions as in Java."""
         pairs = [record if isinstance(record, tuple) else (None, record) for record in records]
         encoded = [(_as_bytes(key), _as_bytes(value)) for key, value in pairs]
         self._ask(lambda cluster: reading.store_records(cluster, topic, encoded, partition))
 
     def records(self, topic: str) -> list[StoredRecord]:
-        """All that a topic holds now, partition by partition in order; without what transactions have not committed."""
+        """All committed records of a topic now, partition by partition in order."""
 
         def read(cluster: reading.DirectCluster) -> list[StoredRecord]:
             with reading.TopicReader(cluster, topic) as reader:
@@ -265,7 +265,7 @@ class OttlaBroker(FaultControls):
         return self._ask(read)
 
     def group(self, group: str) -> GroupDescription | None:
-        """State, members and what they own; None when there is no such group."""
+        """State, members and their partitions; None if there is no such group."""
         return self._ask(lambda cluster: reading.describe_group(cluster, group))
 
     def committed(self, group: str) -> dict[TopicPartition, Offset]:
@@ -281,7 +281,7 @@ class OttlaBroker(FaultControls):
         where: Callable[[StoredRecord], bool] | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> list[StoredRecord]:
-        """Until a topic holds at least so many records (that match); all of them, as far as they were read."""
+        """Waits until a topic holds at least `count` records (that match); returns all records read so far."""
         return watching.wait_for_records(self._own_port, topic, count, where=where, timeout_ms=timeout_ms)
 
     def wait_for_group(
@@ -292,13 +292,13 @@ class OttlaBroker(FaultControls):
         members: int | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> GroupDescription:
-        """Until a group is in that state with so many members; None: any."""
+        """Waits until a group has this state and number of members; None matches any."""
         return watching.wait_for_group(self._own_port, group, state=state, members=members, timeout_ms=timeout_ms)
 
     def wait_for_commit(
         self, group: str, topic: str, offset: Offset, *, partition: int = 0, timeout_ms: int = DEFAULT_TIMEOUT_MS
     ) -> Offset:
-        """Until a group has committed at least that offset; the one that it has committed."""
+        """Waits until a group has committed at least this offset; returns the committed one."""
         topic_partition = TopicPartition(topic, partition)
         return watching.wait_for_commit(self._own_port, group, topic_partition, offset, timeout_ms=timeout_ms)
 
@@ -338,7 +338,7 @@ class OttlaBroker(FaultControls):
 
 
 def unique_topic_name(stem: str) -> str:
-    """Readable in a log, legal as a topic's name, and never given twice."""
+    """Readable in a log, legal as a topic's name, and unique."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:_NAME_LENGTH_MAX] or "topic"
     return f"{plain}-{uuid.uuid4().hex[:8]}"
 

@@ -1,4 +1,4 @@
-"""`ottla serve` as a child of the test's process: started, stopped, killed; its log is kept in a file."""
+"""`ottla serve` as a child of the test's process: starts, stops or kills it, and keeps its log in a file."""
 
 import os
 import select
@@ -16,7 +16,7 @@ _LOG_TAIL_LINES: Final = 40
 
 
 class BrokerStartFailed(Exception):
-    """The broker did not come up; the end of its log is in the message."""
+    """The broker did not start; the message has the end of its log."""
 
 
 class BrokerDied(Exception):
@@ -24,7 +24,7 @@ class BrokerDied(Exception):
 
 
 class BrokerProcess:
-    """One start of a broker, under way from its making on.
+    """One start of a broker, which begins at its creation.
 
     In a process group of its own, so that Ctrl-C reaches the tests first.
     """
@@ -60,7 +60,7 @@ class BrokerProcess:
         self._gives_metrics = metrics
 
     def wait_until_ready(self) -> None:
-        """Return when it accepts connections; BrokerStartFailed when it never will."""
+        """Returns when it accepts connections; BrokerStartFailed if it never will."""
         deadline = self._started_at + _START_TIMEOUT_S
         # ottla: broker 0 of cluster x listens on 127.0.0.1:1234
         words = self._next_line(deadline, expected="listens on ").split()
@@ -84,14 +84,14 @@ class BrokerProcess:
         return self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """As a crash does: no chance to say or write anything."""
+        """Like a crash: it can write nothing more."""
         self._end(signal.SIGKILL)
 
     def send_signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
     def check_alive(self) -> None:
-        """BrokerDied when it ended by itself."""
+        """BrokerDied if it ended by itself."""
         code = self._process.poll()
         if code is not None and not self._is_ended_by_us:
             raise BrokerDied(f"the broker ended by itself with code {code}; its log ends with\n{self.log_tail()}")
@@ -145,5 +145,5 @@ def _read_line(stream: IO[str] | None, deadline: float) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, but with compiled modules cached: a broker that compiles itself at each start is a slow one."""
+    """Our environment, but with cached compiled modules: a broker that compiles itself at each start is slow."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

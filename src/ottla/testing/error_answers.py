@@ -1,7 +1,7 @@
-"""The answer that refuses a whole request: the error at the top, or with everything that the request names.
+"""The response that refuses a whole request: with the error at the top, or at everything that the request names.
 
-Which of the two depends on the API and its version; what an answer has to repeat (topics, partitions, groups) is taken
-from the request, so nothing has to be asked of a broker.
+Which of the two depends on the API and its version. Topics, partitions and groups in the response come from the
+request, so no broker is needed.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from ottla.protocol.message import ApiMessage, Message
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from ottla.protocol.primitives import Reader
 
-# These stand at the top of a Fetch answer; all others with the partitions.
+# These are at the top of a Fetch response; all others at the partitions.
 _SESSION_ERRORS: Final = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -28,7 +28,7 @@ _NEW_SESSION_EPOCHS: Final = (0, -1)
 
 
 class BrokerIdentity(NamedTuple):
-    """What a Metadata answer says of the broker, besides the error."""
+    """The broker in a Metadata response, besides the error."""
 
     broker_id: int
     cluster_id: str
@@ -37,10 +37,10 @@ class BrokerIdentity(NamedTuple):
 
 
 class _Items(NamedTuple):
-    """How an array of a request comes back in its answer.
+    """How an array of a request comes back in its response.
 
-    `same` are the fields that say which item it is: equal names, or `asked>answered`; `>answered` for items that are
-    plain values. `asked` may be an array within an array (`dirs.topics`). The innermost items carry the error.
+    `same` are the fields that identify an item: equal names, or `asked>answered`; `>answered` for items that are plain
+    values. `asked` may be an array within an array (`dirs.topics`). The innermost items carry the error.
     """
 
     asked: str
@@ -48,7 +48,7 @@ class _Items(NamedTuple):
     same: tuple[str, ...]
     inside: "_Items | None" = None
     error_field: str = "error_code"
-    unknown: tuple[tuple[str, object], ...] = ()  # where an error is told by more than its code
+    unknown: tuple[tuple[str, object], ...] = ()  # for errors that need more than their code
 
 
 _TOPIC: Final = ("name", "topic_id")
@@ -149,13 +149,13 @@ _UNKNOWN_AT_THE_TOP: Final[dict[ApiKey, tuple[tuple[str, object], ...]]] = {
 
 
 def read_request(header: RequestHeader, frame: memoryview) -> ApiMessage:
-    """The request of a frame, given without its size; a ProtocolViolation when it is none that we know."""
+    """The request of a frame without its size; ProtocolViolation if we don't know it."""
     message_class = request_class(header.api_key)
     return decode(message_class, header.api_version, Reader(frame, header.body_position))
 
 
 def continues_fetch_session(request: ApiMessage, version: int) -> bool:
-    """A Fetch that leaves out the partitions it has named before: no error can be told for each of them."""
+    """A Fetch that leaves out the partitions it has named before: the response can't have an error for each."""
     if request.API_KEY != ApiKey.FETCH or version < _FIRST_SESSION_VERSION:
         return False
     epoch: int = request.session_epoch  # type: ignore[attr-defined]  # a Fetch has it
@@ -165,7 +165,7 @@ def continues_fetch_session(request: ApiMessage, version: int) -> bool:
 def error_answer(
     request: ApiMessage, header: RequestHeader, error: ErrorCode, identity: BrokerIdentity
 ) -> bytes | None:
-    """A whole frame; None when this request leaves no place for an error, like one that names no topic."""
+    """A whole frame; None if the response to this request has no field for an error, as when it names no topic."""
     response = build_error_response(request, header.api_version, error, identity)
     return None if response is None else encode_response(response, header.api_version, header.correlation_id)
 
@@ -184,8 +184,8 @@ def build_error_response(
         return _at_the_top(api_key, response, error)
     if api_key == ApiKey.FETCH and has_top and error in _SESSION_ERRORS:
         return _at_the_top(api_key, response, error)
-    told = [_mirror(items, request, response, version, error) for items in _ITEMS.get(api_key, ())]
-    if any(told):
+    has_error = [_mirror(items, request, response, version, error) for items in _ITEMS.get(api_key, ())]
+    if any(has_error):
         return response
     if has_top:
         return _at_the_top(api_key, response, error)
@@ -199,7 +199,7 @@ def _at_the_top(api_key: ApiKey, response: ApiMessage, error: ErrorCode) -> ApiM
 
 
 def _mirror(items: _Items, request: Message, response: Message, version: int, error: ErrorCode) -> bool:
-    """Add to the response what the request names; whether an error was told."""
+    """Add to the response what the request names; returns whether it has an error."""
     outer, _, inner = items.asked.partition(".")
     asked_field = next((field for field in request.FIELDS if field.name == outer), None)
     answer_field = next(field for field in response.FIELDS if field.name == items.answered)

@@ -1,4 +1,4 @@
-"""The controls with which a test makes its broker misbehave; they act on the proxy in front of it."""
+"""Makes a test's broker misbehave, through the proxy in front of it."""
 
 from typing import TYPE_CHECKING
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 class FaultControls:
-    """Each fault is in force when its call returns, until it is used up, `remove`d, or its `with` block ends."""
+    """Each fault applies when its call returns, until it is used up, `remove`d, or its `with` block ends."""
 
     _proxy: "FaultProxy | None"
 
     def delay(self, ms: float, api: str | int | None = None, *, client_id: str | None = None) -> Fault:
-        """Every request (of an API, of a client) reaches the broker so much later."""
+        """Delays every request (of an API, of a client) before it reaches the broker."""
         board = self._faults().board
         return board.add(Delay(board, None if api is None else parse_api(api), client_id, delay_ms=ms))
 
     def hold(self, api: str | int | None = None, *, answers: bool = False, client_id: str | None = None) -> Hold:
-        """Requests stay in the proxy until `release()`; with `answers`, the broker acts and its answers stay."""
+        """Holds requests in the proxy until `release()`; with `answers`, the broker acts and its responses are held."""
         board = self._faults().board
         return board.add(Hold(board, None if api is None else parse_api(api), client_id, answers=answers))
 
@@ -34,9 +34,9 @@ class FaultControls:
         applied: bool = False,
         client_id: str | None = None,
     ) -> Fault:
-        """The next requests are answered with an error, and the broker never hears of them.
+        """The next requests get an error, and never reach the broker.
 
-        With `applied` it does what they ask and only its answer is replaced: the client can't know.
+        With `applied` the broker does what they ask and only its response is replaced: the client can't know.
         """
         board = self._faults().board
         fault = FailNext(
@@ -47,7 +47,7 @@ class FaultControls:
     def cut_next(
         self, api: str | int | None = None, count: int = 1, *, when: Moment = "before", client_id: str | None = None
     ) -> Fault:
-        """The next requests lose their connection: `before` the broker gets them, or `after`, instead of the answer."""
+        """The next requests lose their connection: `before` the broker gets them, or `after`, instead of a response."""
         if when not in ("before", "after"):
             raise ValueError(f"when={when!r}: a connection is cut 'before' or 'after' the broker acts")
         board = self._faults().board
@@ -55,11 +55,11 @@ class FaultControls:
         return board.add(CutNext(board, key, client_id, count=_at_least_one(count), when=when))
 
     def cut_connections(self, *, client_id: str | None = None) -> int:
-        """All connections of clients end now; how many there were. They may connect again at once."""
+        """End all connections of clients now; returns how many. Clients may connect again at once."""
         return self._faults().cut_connections(client_id)
 
     def clear_faults(self) -> None:
-        """Take all faults back; what was held goes on."""
+        """Remove all faults; held requests go on."""
         self._faults().board.clear()
 
     def requests(self, api: str | int | None = None, *, client_id: str | None = None) -> list[SeenRequest]:
@@ -79,7 +79,7 @@ class FaultControls:
     def wait_for_requests(
         self, api: str | int, count: int = 1, *, client_id: str | None = None, timeout_ms: int = DEFAULT_TIMEOUT_MS
     ) -> None:
-        """Until so many requests of an API have come, counted from the start or the last `forget_requests`."""
+        """Waits for a number of requests of an API, counted from the start or the last `forget_requests`."""
         key = parse_api(api)
         wait_until(
             lambda: len(self.requests(key, client_id=client_id)) >= count,

@@ -1,6 +1,6 @@
-"""The faults that a test has asked for, and the handles it holds on them.
+"""The faults that a test has set, and its handles on them.
 
-The board belongs to the proxy's thread; handles belong to the test and reach it through `FaultBoard.run`.
+The proxy's thread owns the board; the test owns the handles, which reach the board through `FaultBoard.run`.
 """
 
 from collections import deque
@@ -34,7 +34,7 @@ class Pumped(Protocol):
 
 
 class FaultBoard:
-    """All faults in force. `run` executes a function in the thread that owns the board, and waits for its result."""
+    """All active faults. `run` executes a function in the thread that owns the board, and waits for its result."""
 
     def __init__(self, run: Callable[[Callable[[], Any]], Any]) -> None:
         self._run = run
@@ -51,7 +51,7 @@ class FaultBoard:
         return fault
 
     def clear(self) -> None:
-        """Take all faults back; what is held goes on."""
+        """Remove all faults; held requests go on."""
 
         def clear() -> None:
             self.faults.clear()
@@ -68,7 +68,7 @@ class FaultBoard:
         self.run(remove)
 
     def delay_ms(self, header: RequestHeader) -> float:
-        """For how long a request that arrives now is to wait."""
+        """How long a request that arrives now must wait."""
         delay_ms = 0.0
         for fault in self.faults:
             if isinstance(fault, Delay) and fault.matches(header):
@@ -83,7 +83,7 @@ class FaultBoard:
         return None
 
     def next_failure(self, header: RequestHeader) -> "FailNext | CutNext | None":
-        """The oldest fault that is due for this request; the caller says when it is used."""
+        """The oldest fault that applies to this request; the caller marks it as used."""
         for fault in self.faults:
             if isinstance(fault, FailNext | CutNext) and fault.left and fault.matches(header):
                 return fault
@@ -101,7 +101,7 @@ class FaultBoard:
 
 
 class Fault:
-    """In force from its creation until it is used up, removed, or its `with` block ends."""
+    """Active from its creation until it is used up, removed, or its `with` block ends."""
 
     def __init__(self, board: FaultBoard, api: ApiKey | None, client_id: str | None) -> None:
         self.api = api
@@ -116,11 +116,11 @@ class Fault:
         self.remove()
 
     def remove(self) -> None:
-        """Take it back; doing so twice is no error."""
+        """Remove it; a second call is not an error."""
         self._board.remove(self)
 
     def wait_until_used(self, count: int = 1, *, timeout_ms: int = 10_000) -> None:
-        """Return when so many requests have met it."""
+        """Waits until a number of requests have met it."""
         wait_until(
             lambda: self.used >= count,
             what=f"{self} met {count} requests",
@@ -139,7 +139,7 @@ class Fault:
 
 
 class Delay(Fault):
-    """Every matching request waits before it goes on to the broker, and those behind it on its connection too."""
+    """Every matching request waits before it goes to the broker, and so do those after it on its connection."""
 
     def __init__(self, board: FaultBoard, api: ApiKey | None, client_id: str | None, *, delay_ms: float) -> None:
         super().__init__(board, api, client_id)
@@ -147,7 +147,7 @@ class Delay(Fault):
 
 
 class Hold(Fault):
-    """Matching requests, or only their answers, stay in the proxy until `release`; `used` counts them."""
+    """Matching requests, or only their responses, stay in the proxy until `release`; `used` counts them."""
 
     def __init__(self, board: FaultBoard, api: ApiKey | None, client_id: str | None, *, answers: bool) -> None:
         super().__init__(board, api, client_id)
@@ -159,7 +159,7 @@ class Hold(Fault):
 
 
 class FailNext(Fault):
-    """The next requests are answered with an error; `applied`: after the broker has done what they ask."""
+    """The next requests get an error; `applied`: after the broker has done what they ask."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class FailNext(Fault):
 
 
 class CutNext(Fault):
-    """The next requests lose their connection: before the broker hears of them, or after it has answered."""
+    """The next requests lose their connection: before the broker gets them, or after it has responded."""
 
     def __init__(
         self, board: FaultBoard, api: ApiKey | None, client_id: str | None, *, count: int, when: Moment

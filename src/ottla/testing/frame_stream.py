@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into whole frames of the Kafka protocol; owns what has not become one yet."""
+"""Splits a stream of bytes into whole frames of the Kafka protocol; keeps the incomplete rest."""
 
 from struct import Struct
 from typing import Final
@@ -8,16 +8,16 @@ _FRAME_BYTES_MAX: Final = 1 << 30
 
 
 class NotFrames(Exception):
-    """The bytes are no frames (TLS, HTTP, noise); `rest` is all that was not given out as frames."""
+    """The bytes are not frames (TLS, HTTP, noise); `rest` is everything after the last frame."""
 
     def __init__(self, frames: list[bytes], rest: bytes) -> None:
-        super().__init__(f"{rest[:4]!r} is no size of a frame")
+        super().__init__(f"{rest[:4]!r} is not the size of a frame")
         self.frames = frames
         self.rest = rest
 
 
 class FrameStream:
-    """Fed with what a socket gives; one for each direction of a connection."""
+    """Takes the bytes of a socket; one for each direction of a connection."""
 
     __slots__ = ("_have", "_need", "_parts")
 
@@ -27,7 +27,7 @@ class FrameStream:
         self._need = 4  # bytes until the next frame can be cut
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that are whole now, each with its size in front."""
+        """The frames that are complete now, each with its size in front."""
         self._parts.append(data)
         self._have += len(data)
         if self._have < self._need:

@@ -1,7 +1,7 @@
-"""What a test's broker process runs: `ottla serve`, which ends when the test's process does, however that ends.
+"""The program of a test's broker process: `ottla serve`, which ends when the test's process ends in any way.
 
-The test holds the other end of standard input. A pipe rather than a parent-death signal: that one fires when the
-thread ends that started the process, and setting it needs code between fork and exec, unsafe in a threaded process.
+The test holds the other end of standard input. A parent-death signal would also fire when only the thread ends that
+started the process, and needs code between fork and exec, which is unsafe in a threaded process.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures that give a test its own broker, and what that broker saw beside a test that fails.
+"""The pytest plugin: fixtures that give a test its own broker, and a report of that broker for a failed test.
 
 Loaded at every start of pytest, so it imports nothing heavy; a test without a broker pays nothing.
 """
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def ottla_broker_factory(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BrokerFactory]:
-    """Call it with `config=`, `direct=`, `metrics=`, `log_level=`, `data_dir=`, as often as brokers are needed."""
+    """Call it with `config=`, `direct=`, `metrics=`, `log_level=`, `data_dir=`, once for each broker."""
     made: list[OttlaBroker] = []
 
     def make(**options: Any) -> "OttlaBroker":
@@ -69,7 +69,7 @@ def ottla_broker_factory(
 
 @pytest.fixture(scope="session")
 def ottla_session_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["OttlaBroker"]:
-    """One broker for all tests of this process (under pytest-xdist: of this worker). Use topics of unique names."""
+    """One broker for all tests of this process (under pytest-xdist: of this worker). Use unique topic names."""
     from ottla.testing.broker import OttlaBroker
 
     broker = OttlaBroker(tmp_path_factory.mktemp("ottla") / "data")
@@ -79,9 +79,9 @@ def ottla_session_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["
 
 @pytest.fixture
 def ottla_broker(request: pytest.FixtureRequest) -> Iterator["OttlaBroker"]:
-    """A broker of the test's own, as its `ottla` markers want it; with scope "session" the one that all share.
+    """A broker of the test's own, as its `ottla` markers say; with scope "session" the shared one.
 
-    A shared one is handed on healed: faults taken back, and running.
+    A shared one comes without faults, and running.
     """
     options = _marked(request)
     own_options = {name: value for name, value in options.items() if name in _BROKER_OPTIONS}
@@ -104,7 +104,7 @@ def ottla_broker(request: pytest.FixtureRequest) -> Iterator["OttlaBroker"]:
 
 @pytest.fixture
 def ottla_topic(request: pytest.FixtureRequest, ottla_broker: "OttlaBroker") -> str:
-    """The name of a new topic of `ottla_broker`, that no other test has; `partitions` and `topic_config` by marker."""
+    """The unique name of a new topic of `ottla_broker`; `partitions` and `topic_config` by marker."""
     from ottla.testing.broker import unique_topic_name
 
     options = _marked(request)
@@ -125,7 +125,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _marked(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What the markers of a test say together, the nearest first; the configs of all of them are merged."""
+    """The options of a test's markers, of which the nearest wins; merges the configs of all of them."""
     options: dict[str, Any] = {}
     config: dict[str, object] = {}
     for marker in reversed(list(request.node.iter_markers(_MARKER))):
@@ -147,7 +147,7 @@ def _describe_on_failure(request: pytest.FixtureRequest, broker: "OttlaBroker") 
 
 
 def _end(brokers: "list[OttlaBroker]") -> None:
-    """All of them are gone, even if one of them turns out to have died."""
+    """Closes all of them, even if one of them has died."""
     try:
         for broker in brokers:
             broker.check_alive()

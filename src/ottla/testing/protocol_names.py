@@ -18,7 +18,7 @@ def parse_api(api: str | int) -> ApiKey:
 def parse_error(error: str | int) -> ErrorCode:
     code = _parse(error, ErrorCode, "error code")
     if code == ErrorCode.NONE:
-        raise ValueError("NONE says that all went well; to fail a request, name an error")
+        raise ValueError("NONE means success; to fail a request, name an error")
     return code
 
 

@@ -1,6 +1,6 @@
-"""The proxy in front of a test's broker: its thread, its event loop, its sockets. What it does to frames is `relay`'s.
+"""The proxy in front of a test's broker: its thread, event loop and sockets. `relay` handles the frames.
 
-Clients know only the proxy's address, which stays the same however often the broker dies and comes back.
+Clients know only the proxy's address, which stays the same however often the broker restarts.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 class FaultProxy:
-    """From its making to `close`; accepts connections only between `open` and `shut`."""
+    """From its creation to `close`; accepts connections only between `open` and `shut`."""
 
     def __init__(self, placeholder: socket.socket) -> None:
-        """`placeholder` (see `reserved_port`) becomes the proxy's own."""
+        """The proxy takes over `placeholder` (see `reserved_port`)."""
         self._placeholder = placeholder
         self.port: int = placeholder.getsockname()[1]
         self._loop = asyncio.new_event_loop()
@@ -38,17 +38,17 @@ class FaultProxy:
         self._thread.start()
 
     def open(self, upstream_port: int, *, broker_id: int, cluster_id: str) -> None:
-        """Accept clients, and bring each to the broker on that port."""
+        """Accept clients, and connect each to the broker on that port."""
         self._upstream_port = upstream_port
         self._identity = BrokerIdentity(broker_id, cluster_id, _HOST, self.port)
         self._await(self._listen())
 
     def shut(self) -> None:
-        """Refuse new connections; those that are there stay until the broker or `cut_connections` ends them."""
+        """Refuse new connections; existing ones stay until the broker or `cut_connections` ends them."""
         self._await(self._stop_listening())
 
     def cut_connections(self, client_id: str | None = None) -> int:
-        """End all connections, or those of one client, at once; how many there were."""
+        """End all connections, or those of one client, at once; returns how many."""
 
         def cut() -> int:
             links = [link for link in self._links if client_id is None or client_id == link.relay.client_id]
@@ -72,7 +72,7 @@ class FaultProxy:
         self._loop.run_forever()
 
     def _call(self, function: Callable[[], T]) -> T:
-        """In the proxy's thread; what the test has asked for is in force when this returns."""
+        """Runs in the proxy's thread; the test's faults are active when this returns."""
         if threading.current_thread() is self._thread or self._loop.is_closed():
             return function()
         future: Future[T] = Future()
@@ -208,7 +208,7 @@ class _ClientSide(asyncio.Protocol):
             self._client.write(data)
 
     def cut(self) -> None:
-        """The client loses what was on its way to it; what has gone to the broker arrives there."""
+        """Drops data on its way to the client; data on its way to the broker arrives there."""
         if self._client is not None:
             self._client.abort()
         if self._broker is not None:

@@ -1,4 +1,4 @@
-"""What a test sees of its broker: records, groups, commits. Asked of the broker itself, past the proxy."""
+"""A test's view of its broker: records, groups, commits. Read directly from the broker, past the proxy."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from ottla.links.settings import NetworkSettings
 from ottla.links.wire import Channel, Wire
 
 _CLIENT_ID = "ottla-test"
-# A broker that was killed is no reason to wait long: the test's own bound is the one that counts.
+# A killed broker is no reason to wait long: the test's own timeout counts.
 _RETRY_TIMEOUT_MS = 2_000
 _FETCH_WAIT_MS = 10
 _RECONNECT_MS = 20  # a broker that was killed is soon back
@@ -31,7 +31,7 @@ _POLL_RECORDS = 10_000
 
 
 class StoredRecord(NamedTuple):
-    """A record as it lies in a partition."""
+    """A record of a partition."""
 
     topic: str
     partition: int
@@ -90,7 +90,7 @@ class _DirectProducer(Producer):
 
 
 class TopicReader:
-    """Reads a topic from its start, a little more with each call; only what is committed, as consumers may see it."""
+    """Reads a topic from its start, more with each call; only committed records, as consumers see them."""
 
     def __init__(self, cluster: DirectCluster, topic: str) -> None:
         count = cluster.partition_count(topic)
@@ -115,7 +115,7 @@ class TopicReader:
         self._consumer.close(timeout_ms=0)
 
     def read(self) -> None:
-        """Take in what came since the last time."""
+        """Read the records since the last call."""
         records = self._consumer.poll(_FETCH_WAIT_MS)
         if not records and (failure := self._consumer.unreachable) is not None:
             raise failure
@@ -131,7 +131,7 @@ class TopicReader:
         return self.records
 
     def counts(self) -> dict[int, int]:
-        """How many records each partition has given so far."""
+        """How many records of each partition were read so far."""
         counts = dict.fromkeys((topic_partition.partition for topic_partition in self._places), 0)
         for record in self.records:
             counts[record.partition] += 1
@@ -157,7 +157,7 @@ def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, O
 def store_records(
     cluster: DirectCluster, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], partition: int | None
 ) -> None:
-    """Keys and values, stored when this returns; raises for the first that is refused. Those without a key go round."""
+    """Stores keys and values; raises for the first refused one. Those without a key go to the partitions in turn."""
     cluster.retry(lambda: cluster.partition_count(topic))  # a producer's own question would create it
     round_robin = RoundRobinPartitioner()
 

@@ -1,6 +1,6 @@
-"""What happens to the requests and answers of one client's connection on their way through the proxy.
+"""Relays the requests and responses of one client's connection through the proxy, and applies faults to them.
 
-No sockets here: bytes come in, and go out through `RelayEnds`. Requests start, and answers return, in their order.
+No sockets here: bytes come in, and go out through `RelayEnds`. Requests and responses keep their order.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from ottla.testing.faults import CutNext, FailNext, FaultBoard, Hold, SeenReques
 from ottla.testing.frame_stream import FrameStream, NotFrames
 
 _FIRST_FLEXIBLE_PRODUCE: Final = 9
-# With more than this waiting here, the client is no longer read from.
+# With more than this waiting here, reading from the client pauses.
 QUEUED_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
@@ -49,7 +49,7 @@ class _Request:
 
 
 class _Answer:
-    """On its way to the client, or not yet here; `made` goes out in its place."""
+    """A response on its way to the client, or not yet here; `made` replaces it."""
 
     __slots__ = ("cuts", "frame", "hold", "made")
 
@@ -61,7 +61,7 @@ class _Answer:
 
 
 class Relay:
-    """Lives as long as the connection; `pump` is called whenever a fault is taken back or a delay is over."""
+    """Lives as long as the connection; `pump` must be called whenever a fault is removed or a delay is over."""
 
     def __init__(self, board: FaultBoard, ends: RelayEnds) -> None:
         self.queued_bytes = 0
@@ -123,7 +123,7 @@ class Relay:
             self._ends.send_to_client(rest)
 
     def pump(self) -> None:
-        """Let everything go on that nothing stops any more."""
+        """Forward everything that no fault holds any more."""
         self._send_requests()
         self._send_answers()
 
@@ -235,7 +235,7 @@ def _ready(made: bytes | None) -> _Answer:
 
 
 def _header_of(frame: bytes) -> RequestHeader | None:
-    """None for what the broker will refuse."""
+    """None for a request that the broker will refuse."""
     try:
         return parse_request_header(memoryview(frame)[4:])
     except ProtocolViolation:

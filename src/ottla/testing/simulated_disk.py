@@ -1,4 +1,4 @@
-"""A disk in memory that forgets, at a crash, what a real one may forget, and that fails on demand.
+"""A disk in memory that loses, at a crash, what a real one may lose, and that fails on demand.
 
 Everything random comes from one seed. Contents are durable up to the last fsync of the file, names up to the last
 `fsync_dir` of their directory; a crash keeps some of what came after, in ways a journaling file system could.
@@ -15,7 +15,7 @@ _SECTOR_BYTES = 512
 
 
 class SimulatedCrash(Exception):
-    """The power is gone: every operation on this disk fails until the test takes `crash()`'s new disk."""
+    """The power is off: every operation on this disk fails; the test goes on with the disk that `crash()` returns."""
 
 
 _VOLUME_BYTES = 1 << 40

@@ -1,4 +1,4 @@
-"""Waiting for something to become true, never for longer than a bound, and saying what was seen instead."""
+"""Waits until something is true, up to a timeout, and reports what was seen instead."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class WaitTimedOut(AssertionError):
-    """What a test waited for did not come; the message says what was there at the end."""
+    """What a test waited for did not happen; the message says what was seen at the end."""
 
 
 def wait_until(
@@ -23,7 +23,7 @@ def wait_until(
     what: str = "the condition",
     seen: Callable[[], str] | None = None,
 ) -> T:
-    """The first true result. An AssertionError from the condition means "not yet", and at the end what was seen."""
+    """Returns the first true result. An AssertionError from the condition means "not yet"; the last one is reported."""
     deadline = time.monotonic() + timeout_ms / 1000
     pause_s = _POLL_FIRST_S
     while True:
@@ -45,7 +45,7 @@ def wait_until(
 
 
 def _hint() -> str:
-    """A test that blocks its own event loop waits for something that can't happen meanwhile."""
+    """A test that blocks its own event loop waits for something that can't happen."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
         return ""

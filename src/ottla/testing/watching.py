@@ -1,4 +1,4 @@
-"""Waiting for what a broker holds: records, the state of a group, a committed offset. An error means "not yet"."""
+"""Waits for records, the state of a group, or a committed offset on a broker. An error means "not yet"."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class _Looker:
-    """Looks again and again; connects anew after every failure, since the broker may have come back elsewhere."""
+    """Looks again and again; reconnects after every failure, since the broker may be at another port."""
 
     def __init__(self, port: Callable[[], int], timeout_ms: int) -> None:
         self.failure: ClientError | None = None
@@ -30,9 +30,9 @@ class _Looker:
         self._drop()
 
     def look(self, at: Callable[[DirectCluster], T]) -> T | None:
-        """None when it could not be looked at; `failure` says why."""
+        """None if the look failed; `failure` says why."""
         if self._cluster is None:
-            # A broker that is silent must not hold the wait up for longer than it was to last.
+            # A silent broker must not make the wait longer than its timeout.
             self._cluster = DirectCluster(self._port(), request_timeout_ms=self._request_timeout_ms)
             self._cluster.retry_timeout_ms = 0  # the wait around this is the one that tries again
         try:

@@ -324,11 +324,11 @@ def test_calls_that_do_not_fit_are_refused(broker: BrokerProcess, make_topic: Ma
         with pytest.raises(IllegalUse, match="subscribe to topics or assign"):
             consumer.poll(0)
         consumer.assign([topic_partition])
-        with pytest.raises(IllegalUse, match="exclude each other"):
+        with pytest.raises(IllegalUse, match="unsubscribe first"):
             consumer.subscribe([topic])
         with pytest.raises(IllegalUse, match="not assigned"):
             consumer.seek(TopicPartition(topic, 1), 0)
-        with pytest.raises(ValueError, match="never below 0"):
+        with pytest.raises(ValueError, match="be below 0"):
             consumer.seek(topic_partition, -1)
         consumer.unsubscribe()
         consumer.subscribe([topic])

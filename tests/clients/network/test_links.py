@@ -116,7 +116,7 @@ def test_a_broker_that_takes_the_connection_and_says_nothing_is_given_up() -> No
     loop.advance()
     loop.last.wire.connected()
     loop.advance(1_200)
-    assert str(outcome.error).startswith("host1:9092: not reached: still agreeing on versions")
+    assert str(outcome.error).startswith("host1:9092: not reached: still negotiating versions")
     assert loop.last.is_closed
 
 
@@ -252,7 +252,7 @@ def test_a_broker_that_moved_is_connected_to_at_its_new_place() -> None:
     loop.last.accept()
     loop.set_brokers({1: Address("elsewhere", 9092)})
     loop.advance()
-    assert "no longer there" in str(old.error)
+    assert "no longer at this address" in str(old.error)
     loop.heartbeat(1)
     loop.advance()
     assert str(loop.last.address) == "elsewhere:9092"

@@ -10,7 +10,7 @@ from ottla.clients.partitioning import partition_for_key
 from ottla.clients.producer.accumulator import NEVER_MS, Accumulator
 from ottla.clients.producer.errors import NoSuchPartition, ProducerClosed, RecordTooLarge
 from ottla.clients.producer.partitioners import Partitioner, RoundRobinPartitioner, checked
-from ottla.clients.producer.queue import Destination
+from ottla.clients.producer.queues import Destination
 from ottla.clients.producer.settings import ProducerSettings
 
 

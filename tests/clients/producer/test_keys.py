@@ -41,14 +41,14 @@ def test_an_unknown_key_is_named_with_the_nearest() -> None:
         ({"compression.gzip.level": 0}, "compression.gzip.level=0: expected 1 to 9, or -1"),
         ({"batch.size": -1}, "batch.size=-1: expected at least 0"),
         ({"delivery.timeout.ms": 1_000}, r"expected at least linger.ms \+ request.timeout.ms, 30005"),
-        ({"enable.idempotence": True, "acks": "1"}, "enable.idempotence=true doesn't go with acks=1"),
+        ({"enable.idempotence": True, "acks": "1"}, "enable.idempotence=true is not possible with acks=1"),
         ({"enable.idempotence": True, "retries": 0}, "retries=0"),
         (
             {"enable.idempotence": True, "max.in.flight.requests.per.connection": 6},
             "max.in.flight.requests.per.connection is above 5",
         ),
         ({"transactional.id": "t", "enable.idempotence": False}, "must have enable.idempotence=true"),
-        ({"transactional.id": "t", "acks": "1"}, "transactional.id doesn't go with acks=1"),
+        ({"transactional.id": "t", "acks": "1"}, "transactional.id is not possible with acks=1"),
     ],
 )
 def test_what_does_not_fit_is_refused(config: dict[str, Any], complaint: str) -> None:

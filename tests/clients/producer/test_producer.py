@@ -276,7 +276,7 @@ def test_closing_without_a_cluster_gives_up_in_time(tmp_path: Path) -> None:
         producer.send("orders", b"x").result(10)
         broker.kill()
         handle = producer.send("orders", b"y")
-        with pytest.raises(TimedOut, match="flush: 1 of 1 batches still under way"):
+        with pytest.raises(TimedOut, match="flush: 1 of 1 batches not done"):
             producer.flush(50)
         producer.close(timeout_ms=50)
         with pytest.raises(ProducerClosed):

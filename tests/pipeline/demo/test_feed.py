@@ -7,7 +7,7 @@ import pytest
 
 from ottla.pipeline.demo.feed import DAYS, SECONDS, Feed, accounts_for
 from ottla.pipeline.demo.verdict import poor_scores
-from ottla.pipeline.scoring.measuring import measure
+from ottla.pipeline.scoring.offline import measure
 from ottla.pipeline.scoring.score import Score
 from ottla.pipeline.traffic.events import Event
 from ottla.pipeline.traffic.generator import DEFAULT_START_MS
@@ -84,7 +84,7 @@ def test_a_short_run_has_cheats_of_both_kinds_and_a_correct_one_passes(seconds: 
         accounts=accounts_for(seconds),
         days=DAYS,
         batch_ms=DAY_MS // 4,
-        tell=lambda _, score: scores.append(score),
+        report=lambda _, score: scores.append(score),
     )
     for score in scores:
         planted = {line.detector: line.counts.right + line.counts.missed for line in score.detectors}

@@ -39,10 +39,10 @@ def test_messages_are_told_once_without_the_tracebacks_of_libraries(tmp_path: Pa
     jobs = job_process(tmp_path)
     assert list(jobs.new_messages()) == []
     (tmp_path / "jobs.log").write_text(NOISE)
-    told = ["collect failed and starts again in 0.5 s: no answer", "Spark's process has ended, with it the run"]
-    assert list(jobs.new_messages()) == told
+    reported = ["collect failed and starts again in 0.5 s: no answer", "Spark's process has ended, with it the run"]
+    assert list(jobs.new_messages()) == reported
     assert list(jobs.new_messages()) == []
-    assert jobs.last_words().splitlines()[1:] == told
+    assert jobs.last_words().splitlines()[1:] == reported
 
 
 def test_the_error_that_ended_the_jobs_is_all_that_is_said_of_their_end(tmp_path: Path) -> None:
@@ -50,5 +50,5 @@ def test_the_error_that_ended_the_jobs_is_all_that_is_said_of_their_end(tmp_path
     (tmp_path / "jobs.log").write_text(NOISE + "collect failed: 0 events read\nError: Spark can't start python\n")
     assert jobs.last_words().splitlines() == [
         "Spark can't start python",
-        f"all that they said: {tmp_path / 'jobs.log'}",
+        f"the whole log: {tmp_path / 'jobs.log'}",
     ]

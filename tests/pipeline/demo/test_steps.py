@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from ottla.pipeline.demo.messages import NewMessages
+from ottla.pipeline.demo.playing import NewMessages
 from ottla.pipeline.demo.steps import StepLine, step
 from ottla.pipeline.screen.heartbeat import Heartbeat, Silence
 

@@ -107,9 +107,9 @@ class OtherTraffic:
             inviter = self._inviter()
             for _ in range(random.randrange(2, 5)):
                 time_ms = self.moment()
-                for place in range(random.randrange(4, 12)):
+                for index in range(random.randrange(4, 12)):
                     self.invite(
-                        inviter, self.person(), time_ms + place * random.uniform(20, 50) * 1_000, is_idle=self._leaves()
+                        inviter, self.person(), time_ms + index * random.uniform(20, 50) * 1_000, is_idle=self._leaves()
                     )
         for _ in range(4):  # a family's phone
             mother = self.person()
@@ -146,16 +146,16 @@ class OtherTraffic:
                 self.invite(emulators, fake, self.moment(), is_idle=random.random() < 0.5)
             box = self._inviter("sim_box")
             first = random.randrange(9_900)
-            for place in range(random.randrange(3, 10)):
-                phone = f"+86{box['prefix']}{first + place * random.randrange(1, 3):04d}"
+            for index in range(random.randrange(3, 10)):
+                phone = f"+86{box['prefix']}{first + index * random.randrange(1, 3):04d}"
                 self.invite(box, self.person(phone=phone), self.moment(), is_idle=random.random() < 0.3)
             idle = self._inviter("idle")
             for _ in range(random.randrange(6, 30)):
                 self.invite(idle, self.person(), self.moment(), is_idle=random.random() < 0.92)
             script = self._inviter("script")
             time_ms = self.moment()
-            for place in range(random.randrange(8, 30)):
-                self.invite(script, self.person(), time_ms + place * 6_000, is_idle=random.random() < 0.7)
+            for index in range(random.randrange(8, 30)):
+                self.invite(script, self.person(), time_ms + index * 6_000, is_idle=random.random() < 0.7)
             far = self._inviter("far", prefix=PREFIXES[1])
             abroad = random.sample([each for each in PREFIXES if each != PREFIXES[1]], random.randrange(1, 4))
             for _ in range(random.randrange(6, 12)):
@@ -173,11 +173,11 @@ class OtherTraffic:
             first = self.person()
             farm = [first, *(self.person(device_id=first["device_id"]) for _ in range(random.randrange(2, 9)))]
             time_ms = self.moment()
-            for place, who in enumerate(farm):
+            for index, who in enumerate(farm):
                 self.emit(
                     LOGIN.name,
                     who,
-                    time_ms + place * 20 * 3_600_000 // len(farm),
+                    time_ms + index * 20 * 3_600_000 // len(farm),
                     phone=who["phone"],
                     login_kind="switch",
                 )
@@ -185,9 +185,9 @@ class OtherTraffic:
             first = self.person()
             pair = [first, self.person(device_id=first["device_id"])]
             time_ms = self.moment()
-            for place in range(random.randrange(9, 20)):
-                who = pair[place % 2]
-                self.emit(LOGIN.name, who, time_ms + place * 25_000, phone=who["phone"], login_kind="switch")
+            for index in range(random.randrange(9, 20)):
+                who = pair[index % 2]
+                self.emit(LOGIN.name, who, time_ms + index * 25_000, phone=who["phone"], login_kind="switch")
             self.cheating_devices[first["device_id"]] = "ping_pong"
         # Phones whose inviters made accounts on them within a day.
         on_device: dict[str, list[tuple[int, str]]] = {}

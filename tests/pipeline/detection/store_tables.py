@@ -14,12 +14,12 @@ from ottla.pipeline.tables import DEVICE_ALERT, INVITE_ALERT, Table
 
 
 class StoreTables:
-    """For `OfflineDetectors`. Alerts are stored and told to nobody."""
+    """For `OfflineDetectors`. Stores alerts and sends none."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._batches = 0
-        context = JobContext(store, Settings(), "127.0.0.1:1", sends_letters=False)
+        context = JobContext(store, Settings(), "127.0.0.1:1", is_replay=True)
         self._verdicts = {table: Verdicts(context, "either", table) for table in (DEVICE_ALERT, INVITE_ALERT)}
 
     def lookup(self, table: str, keys: Iterable[tuple[Any, ...]]) -> pa.Table:

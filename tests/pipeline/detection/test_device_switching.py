@@ -50,14 +50,14 @@ def test_a_phone_that_is_sold_is_none() -> None:
 
 
 def test_four_returns_within_ten_minutes_are_an_alert_and_three_are_not() -> None:
-    to_and_fro = [(place / 60, "ab"[place % 2]) for place in range(6)]
+    to_and_fro = [(index / 60, "ab"[index % 2]) for index in range(6)]
     assert rules(logins(*to_and_fro)) == {"ping_pong"}
     assert rules(logins(*to_and_fro[:5])) == set()
 
 
 def test_logins_of_one_account_in_a_row_are_one_stay() -> None:
-    assert rules(logins(*((place / 50, "aabbaabbaabb"[place]) for place in range(12)))) == set()
-    assert rules(logins(*((place / 60, "aabbaabbaabb"[place]) for place in range(12)))) == {"ping_pong"}
+    assert rules(logins(*((index / 50, "aabbaabbaabb"[index]) for index in range(12)))) == set()
+    assert rules(logins(*((index / 60, "aabbaabbaabb"[index]) for index in range(12)))) == {"ping_pong"}
 
 
 def test_an_alert_tells_the_accounts_and_the_window_and_keeps_to_its_day() -> None:
@@ -99,16 +99,16 @@ def test_the_devices_that_are_told_are_those_of_every_window(stays: list[tuple[i
     # A login each some minutes, no two at once: the other reading of the rules has no order for those.
     found = [
         Login(
-            START_MS + sum(gap for gap, _, _ in stays[: place + 1]) * 7_000 * (1 + place % 30) + place,
-            f"e{place}",
+            START_MS + sum(gap for gap, _, _ in stays[: index + 1]) * 7_000 * (1 + index % 30) + index,
+            f"e{index}",
             device,
             who,
         )
-        for place, (_, who, device) in enumerate(stays)
+        for index, (_, who, device) in enumerate(stays)
     ]
     found.sort()
     # A stay is one login here: the other reading does not join them.
-    alone = [login for place, login in enumerate(found) if not _follows_itself(found, place)]
+    alone = [login for index, login in enumerate(found) if not _follows_itself(found, index)]
     events = [
         Event(
             LOGIN.name,
@@ -118,24 +118,24 @@ def test_the_devices_that_are_told_are_those_of_every_window(stays: list[tuple[i
         )
         for each in alone
     ]
-    told: dict[str, set[str]] = {}
+    reported: dict[str, set[str]] = {}
     for device_id in {login.device_id for login in alone}:
         of_device = [login for login in alone if login.device_id == device_id]
         if rules(of_device):
-            told[device_id] = rules(of_device)
-    assert told == switching_devices(events)
+            reported[device_id] = rules(of_device)
+    assert reported == switching_devices(events)
 
 
-def _follows_itself(found: list[Login], place: int) -> bool:
-    before = [login for login in found[:place] if login.device_id == found[place].device_id]
-    return bool(before) and before[-1].account_id == found[place].account_id
+def _follows_itself(found: list[Login], index: int) -> bool:
+    before = [login for login in found[:index] if login.device_id == found[index].device_id]
+    return bool(before) and before[-1].account_id == found[index].account_id
 
 
 @settings(deadline=None, max_examples=150)
 @given(stays=STAYS)
 def test_a_window_holds_its_evidence_and_no_window_of_its_day_holds_more(stays: list[tuple[int, str, str]]) -> None:
     found = sorted(
-        Login(START_MS + minutes * 400_000, f"e{place}", "d", who) for place, (minutes, who, _) in enumerate(stays)
+        Login(START_MS + minutes * 400_000, f"e{index}", "d", who) for index, (minutes, who, _) in enumerate(stays)
     )
     days = {day for login in found for day in days_touched(login.event_time_ms, LIMITS)}
     spans = {"many_accounts": LIMITS.many_accounts_span_ms, "ping_pong": LIMITS.ping_pong_span_ms}
@@ -157,8 +157,8 @@ def test_any_order_and_any_batches_end_in_the_same_rows(
     stays: list[tuple[int, str, str]], cut: int, order: object
 ) -> None:
     found = [
-        Login(START_MS + minutes * 90_000, f"e{place}", device, who)
-        for place, (minutes, who, device) in enumerate(stays)
+        Login(START_MS + minutes * 90_000, f"e{index}", device, who)
+        for index, (minutes, who, device) in enumerate(stays)
     ]
     shuffled = [*found, *found[:3]]
     order.shuffle(shuffled)  # type: ignore[attr-defined]
@@ -182,7 +182,7 @@ def test_an_alert_that_stands_is_not_told_again_and_keeps_when_it_was_detected()
 
 def test_a_late_login_that_parts_the_returns_withdraws_the_alert() -> None:
     store = MemoryStore()
-    to_and_fro = logins(*((place / 60, "ab"[place % 2]) for place in range(6)))
+    to_and_fro = logins(*((index / 60, "ab"[index % 2]) for index in range(6)))
     store.apply(DEVICE_ALERT, device_step(store, to_and_fro, LIMITS, detected_ms=1))
     assert len(store.all_rows(DEVICE_ALERT)) == 1
     between = Login(to_and_fro[2].event_time_ms + 1, "late", "d", "a")

@@ -1,4 +1,4 @@
-"""Alerts that were dropped for their age: neither told again nor withdrawn when their subjects are judged anew."""
+"""Alerts that were dropped for their age: neither sent again nor withdrawn when their subjects are judged anew."""
 
 from ottla.pipeline.detection.clock import ClockState
 from ottla.pipeline.detection.device_step import device_step

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.pipeline.detection.in_memory import MemoryStore
-from ottla.pipeline.scoring.measuring import measure
-from ottla.pipeline.scoring.offline import OfflineDetectors, detect
+from ottla.pipeline.scoring.offline import OfflineDetectors, detect, measure
 from ottla.pipeline.traffic import generator
 from ottla.pipeline.traffic.generator import Settings, generate
 from ottla.pipeline.traffic.scenarios import Hardness
@@ -32,10 +31,10 @@ def test_cheats_of_other_habits_are_found_and_honest_users_left_alone() -> None:
     for seed in (41, 42):
         traffic = OtherTraffic(seed)
         alerts = detect(traffic.events, batch_ms=HALF_A_DAY_MS)
-        told = {row["inviter_id"] for row in alerts.invite_alerts}
-        right += len(told & traffic.cheating_inviters.keys())
-        wrong += len(told - traffic.cheating_inviters.keys())
-        missed += len(traffic.cheating_inviters.keys() - told)
+        reported = {row["inviter_id"] for row in alerts.invite_alerts}
+        right += len(reported & traffic.cheating_inviters.keys())
+        wrong += len(reported - traffic.cheating_inviters.keys())
+        missed += len(traffic.cheating_inviters.keys() - reported)
         assert {row["device_id"] for row in alerts.device_alerts} == set(traffic.cheating_devices)
     assert right / (right + wrong) >= 0.95
     assert right / (right + missed) >= 0.90

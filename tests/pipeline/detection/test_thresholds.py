@@ -1,4 +1,4 @@
-"""Thresholds: all of them have a reason, and what is wrong with a file is told as a whole."""
+"""Thresholds: all of them have a reason, and an error names every problem of a file."""
 
 from pathlib import Path
 

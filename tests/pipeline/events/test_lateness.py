@@ -75,18 +75,23 @@ def _partitions(draw: st.DrawFn) -> list[Row]:
 @settings(deadline=None, max_examples=100)
 @given(_partitions(), st.randoms(use_true_random=False))
 def test_any_cutting_into_batches_finds_the_same_late_events(rows: list[Row], dice: Random) -> None:
-    left = {place: [row for row in rows if row[:2] == place] for place in {row[:2] for row in rows}}
+    left = {
+        topic_partition: [row for row in rows if row[:2] == topic_partition]
+        for topic_partition in {row[:2] for row in rows}
+    }
     highs: dict[tuple[str, int], int] = {}
     found: dict[tuple[str, int, int], int] = {}
     while any(left.values()):
         batch: list[Row] = []
-        for place, waiting in sorted(left.items()):
+        for topic_partition, waiting in sorted(left.items()):
             count = dice.randint(0, len(waiting))
             batch += waiting[:count]
-            left[place] = waiting[count:]
+            left[topic_partition] = waiting[count:]
         dice.shuffle(batch)
         lateness = find_late(table(batch), before=highs, allowed_ms=ALLOWED_MS)
         found |= listed(lateness.late)
         highs = lateness.highs
     assert found == by_definition(rows)
-    assert highs == {place: max(row[3] for row in rows if row[:2] == place) for place in left}
+    assert highs == {
+        topic_partition: max(row[3] for row in rows if row[:2] == topic_partition) for topic_partition in left
+    }

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 
 from ottla.pipeline.events.frames import PARSED
-from ottla.pipeline.events.parsing import EVENTS, WITHOUT_PHONES, Parser, ParsingRules, Sealing, opened
+from ottla.pipeline.events.parsing import EVENTS, WITHOUT_PHONES, Parser, ParsingRules
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.tables import LOG_TABLES
 from ottla.pipeline.topics import BY_NAME, TOPIC_NAMES
@@ -183,8 +183,8 @@ def test_generated_noise_dies_of_what_is_wrong_with_it() -> None:
     events = list(traffic.events())
     rows = parse_records([(event.topic, encode_value(event)) for event in events])
     assert {row["error_class"] for row in rows} == {None}
-    kinds = [BAD_KINDS[place % len(BAD_KINDS)] for place in range(len(events))]
-    bad = [broken(event, kind, number=place) for place, (event, kind) in enumerate(zip(events, kinds, strict=True))]
+    kinds = [BAD_KINDS[index % len(BAD_KINDS)] for index in range(len(events))]
+    bad = [broken(event, kind, number=index) for index, (event, kind) in enumerate(zip(events, kinds, strict=True))]
     rows = parse_records([(event.topic, encode_value(event)) for event in bad])
     assert [row["error_class"] for row in rows] == kinds
 
@@ -297,34 +297,6 @@ def test_topics_may_be_mixed_in_a_batch() -> None:
     rows = parse_records([(topic, json.dumps(sample(topic)).encode()) for topic in topics])
     assert [row["topic"] for row in rows] == topics
     assert [row["event_type"] for row in rows] == [BY_NAME[topic].event_type for topic in topics]
-
-
-@pytest.mark.parametrize("batch_count", [0, 1, 5])
-def test_sealed_rows_are_the_same_when_opened(batch_count: int) -> None:
-    # Large enough for several streams.
-    batches = [
-        pa.record_batch({"number": pa.array([number]), "text": pa.array(["x" * (3 << 20)])})
-        for number in range(batch_count)
-    ]
-    schema = pa.schema([("number", pa.int64()), ("text", pa.string())])
-    sealed = sealed_table(batches)
-    assert sealed.num_rows == -(-batch_count // 3)
-    assert opened(sealed, schema).equals(pa.Table.from_batches(batches, schema))
-
-
-def test_columns_in_which_nothing_stands_are_not_carried() -> None:
-    schema = pa.schema([("number", pa.int64()), ("text", pa.string()), ("other", pa.binary())])
-    numbers = pa.record_batch([pa.array([1, 2]), pa.nulls(2, pa.string()), pa.nulls(2, pa.binary())], schema=schema)
-    texts = pa.record_batch([pa.array([None, 4]), pa.array(["x", None]), pa.nulls(2, pa.binary())], schema=schema)
-    sealed = sealed_table([numbers, numbers, texts])
-    names = [pa.ipc.open_stream(stream.as_buffer()).schema.names for stream in sealed.column(0)]
-    assert names == [["number"], ["number", "text"]]
-    assert opened(sealed, schema).equals(pa.Table.from_batches([numbers, numbers, texts]))
-
-
-def sealed_table(batches: list[pa.RecordBatch]) -> pa.Table:
-    sealed = list(Sealing(iter)(batches))
-    return pa.Table.from_batches(sealed, pa.schema([pa.field("stream", pa.binary(), nullable=False)]))
 
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=6)

@@ -62,7 +62,7 @@ class Pipeline:
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self.bootstrap = bootstrap
         self.folder = folder
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.progress: dict[str, JobProgress] = {}
 
     def make_topics(self, *names: str, partitions: int = 2) -> None:
@@ -91,7 +91,7 @@ class Pipeline:
             RunPlan(**(whole | (plan or {}))),
             settings,
             open_store=lambda: EmbeddedStore(self.folder / "store"),
-            tell=self.told.append,
+            report=self.reported.append,
             show=lambda jobs: None,
         )
         is_well = runner.run(lambda: spark)
@@ -104,11 +104,16 @@ class Pipeline:
         with Admin(bootstrap_servers=self.bootstrap) as admin:
             there = [name for name in admin.list_topics() if name in topics]
             described = admin.describe_topics(there) if there else {}
-            places = [TopicPartition(name, p.partition) for name, t in described.items() for p in t.partitions]
-            ends = {place: each.offset for place, each in admin.list_offsets(places, Admin.LATEST).items()}
+            topic_partitions = [
+                TopicPartition(name, p.partition) for name, t in described.items() for p in t.partitions
+            ]
+            ends = {
+                topic_partition: each.offset
+                for topic_partition, each in admin.list_offsets(topic_partitions, Admin.LATEST).items()
+            }
         with Consumer(bootstrap_servers=self.bootstrap, auto_offset_reset="earliest") as consumer:
-            consumer.assign(places)
-            while any(consumer.position(place) < end for place, end in ends.items()):
+            consumer.assign(topic_partitions)
+            while any(consumer.position(topic_partition) < end for topic_partition, end in ends.items()):
                 for record in consumer.poll(1000):
                     headers = {name: (value or b"").decode() for name, value in record.headers}
                     found.append(
@@ -183,11 +188,11 @@ def check_tables(pipeline: Pipeline, expected: Expected) -> None:
     late = {(row["topic"], row["partition"], row["offset"]): row["behind_ms"] for row in pipeline.rows("late_event")}
     assert late == expected.late
     letters = pipeline.records(*(f"{topic}.dlq" for topic in TOPIC_NAMES))
-    told = {
+    reported = {
         (h["origin_topic"], int(h["origin_partition"]), int(h["origin_offset"])): h["error_class"]
         for h in (letter.headers for letter in letters)
     }
-    assert told == expected.dead
+    assert reported == expected.dead
 
 
 def _day(event_time_ms: int) -> str:

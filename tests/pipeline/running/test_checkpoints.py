@@ -22,10 +22,10 @@ def test_a_new_checkpoint_remembers_what_it_belongs_to(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"cluster_id": "cluster-2"}, "is of the cluster cluster-1, and --bootstrap leads to cluster-2"),
+        ({"cluster_id": "cluster-2"}, "belongs to the cluster cluster-1, and --bootstrap leads to cluster-2"),
         ({"connector": "kafka"}, "was made with --connector ottla, not with kafka"),
-        ({"store": "other"}, "is of the store embedded, and events would be missing from other"),
-        ({"topics": ("a", "c")}, "is of the topics a, b, and the job reads a, c"),
+        ({"store": "other"}, "belongs to the store embedded, and events would be missing from other"),
+        ({"topics": ("a", "c")}, "belongs to the topics a, b, and the job reads a, c"),
     ],
 )
 def test_one_that_belongs_elsewhere_is_refused(tmp_path: Path, change: dict[str, str], words: str) -> None:
@@ -45,7 +45,7 @@ def test_another_version_a_damaged_file_and_a_strangers_folder_are_refused(tmp_p
         about = checkpoint.folder / "ottla.json"
         document = json.loads(about.read_text())
         about.write_text(json.dumps({**document, "version": 99}))
-        with pytest.raises(CheckpointRefused, match="is of version 99"):
+        with pytest.raises(CheckpointRefused, match="has version 99"):
             checkpoint.check(ABOUT)
         about.write_text("{")
         with pytest.raises(CheckpointRefused, match="is damaged"):

@@ -77,7 +77,7 @@ def test_tables_hold_what_a_plain_reading_of_the_topics_gives(spark: "SparkSessi
     with Admin(bootstrap_servers=pipeline.bootstrap) as admin:
         committed = admin.list_group_offsets("cassandra-logger-consumer")
     ends: Counter[TopicPartition] = Counter(TopicPartition(*record[:2]) for record in records)
-    assert {place: each.offset for place, each in committed.items() if each.offset} == ends
+    assert {topic_partition: each.offset for topic_partition, each in committed.items() if each.offset} == ends
 
     # Once more there is nothing to do; then only what is new.
     letters = len(pipeline.records(f"{CREDIT.name}.dlq"))
@@ -93,7 +93,7 @@ def test_tables_hold_what_a_plain_reading_of_the_topics_gives(spark: "SparkSessi
 
 def test_topics_may_come_late_go_and_come_again_and_grow(spark: "SparkSession", pipeline: Pipeline) -> None:
     assert pipeline.run(spark)
-    assert "do not exist, they are counted as empty: " + ", ".join(sorted(TOPIC_NAMES)) in pipeline.told[0]
+    assert "do not exist, they are counted as empty: " + ", ".join(sorted(TOPIC_NAMES)) in pipeline.reported[0]
     pipeline.make_topics(CREDIT.name, "ml_task_log", partitions=1)
     task = {"event_id": "t", "schema_version": 1, "event_time": NOW_MS, "account_id": "u1", "task_id": "x"}
     task |= {"step": 1, "steps_total": 2, "reward": 3}
@@ -116,9 +116,9 @@ def test_topics_may_come_late_go_and_come_again_and_grow(spark: "SparkSession", 
     pipeline.send(
         [*(credit(f"c{number}") for number in range(9)), Event("ml_task_log", "u1", {**task, "event_id": "t2"}, NOW_MS)]
     )
-    pipeline.told.clear()
+    pipeline.reported.clear()
     assert pipeline.run(spark)
-    assert [line for line in pipeline.told if f"created again, now read from the beginning: {CREDIT.name}" in line]
+    assert [line for line in pipeline.reported if f"created again, now read from the beginning: {CREDIT.name}" in line]
     assert ids(pipeline) >= {f"c{number}" for number in range(9)}
     assert pipeline.progress["collect"].rows_read == 10, "the other topic goes on from where it was"
     assert pipeline.run(spark)

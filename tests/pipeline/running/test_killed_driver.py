@@ -1,4 +1,4 @@
-"""A driver that is killed and started again, and one that is told to stop: the same rows as if nothing had happened."""
+"""A driver that is killed and restarted, and one that is asked to stop: the same rows as if nothing had happened."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +59,7 @@ def _is_all_read(pipeline: Pipeline, count: int) -> bool:
     with Admin(bootstrap_servers=pipeline.bootstrap) as admin:
         collected = admin.list_group_offsets("cassandra-logger-consumer")
         posted = admin.list_group_offsets("ottla-income_and_tasks")
-    of_income = sum(each.offset for place, each in collected.items() if place in posted)
+    of_income = sum(each.offset for topic_partition, each in collected.items() if topic_partition in posted)
     return (
         sum(each.offset for each in collected.values()) == count
         and sum(each.offset for each in posted.values()) == of_income > 0

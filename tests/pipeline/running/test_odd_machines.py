@@ -76,9 +76,9 @@ def test_a_folder_of_any_name_and_a_hostile_environment_change_nothing(pipeline:
     check_tables(pipeline, expected_of(pipeline.records(*TOPIC_NAMES)))
     assert sorted(each.name for each in tmp_path.iterdir()) == around
     assert list(session_folders.iterdir()) == []
-    (told,) = (line for line in _spark_log(pipeline).splitlines() if "are ignored" in line)
+    (reported,) = (line for line in _spark_log(pipeline).splitlines() if "are ignored" in line)
     harmless = ("JAVA_HOME", "PYTHONSTARTUP", "PYTHONHASHSEED")
-    assert all(name in told for name in ("PYTHONPATH", *HOSTILE) if name not in harmless), told
+    assert all(name in reported for name in ("PYTHONPATH", *HOSTILE) if name not in harmless), reported
 
 
 def test_a_disk_for_temporary_files_that_runs_no_programs_is_no_hindrance(

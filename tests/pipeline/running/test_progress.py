@@ -57,7 +57,7 @@ def test_a_terminal_shows_a_line_for_each_job_and_one_that_can_not_be_redrawn_on
     written = Terminal()
     with LiveLine(Console(file=written, width=60, height=24, _environ={"TERM": term})) as live:
         live.show([counted()])
-        live.tell("[it] happened")
+        live.report("[it] happened")
     assert "[it] happened" in written.getvalue()
     assert ("collect" in written.getvalue()) is is_redrawn
 
@@ -66,5 +66,5 @@ def test_a_file_has_only_messages() -> None:
     written = StringIO()
     with LiveLine(Console(file=written, _environ={"TERM": "xterm"})) as live:
         live.show([counted()])
-        live.tell("[it] happened")
+        live.report("[it] happened")
     assert written.getvalue() == "[it] happened\n"

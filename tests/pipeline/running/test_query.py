@@ -1,4 +1,4 @@
-"""One job's query: restarted after failures and told why, given up in the end, stopped between batches."""
+"""One job's query: it restarts after failures and reports why, gives up in the end, and stops between batches."""
 
 import re
 import time
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.process]
 
 
 class Counting:
-    """A job that counts records, after failing as often as it is told to."""
+    """A job that counts records, after failing a number of times."""
 
     name = "counting"
     group = "ottla-counting"
@@ -49,7 +49,7 @@ class Rig:
         self.topic = topic
         self.admin = Admin(bootstrap_servers=broker.address)
         self.store = FakeStore()
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def query(self, job: Counting, *, trigger_ms: int | None = None, most: int = 60) -> JobQuery:
         return JobQuery(
@@ -58,11 +58,11 @@ class Rig:
             store=self.store,
             source=Source("ottla", {"kafka.bootstrap.servers": self.bootstrap, "subscribe": self.topic}, trigger_ms),
             checkpoint=Checkpoint(self._folder, job.name),
-            group_offsets=GroupOffsets(self.admin, job.group, warn=self.told.append),
+            group_offsets=GroupOffsets(self.admin, job.group, warn=self.reported.append),
             progress=JobProgress(job.name, job.group),
             restarts=Restarts(most, backoff_ms=1, backoff_max_ms=100),
             before_start=lambda: None,
-            tell=self.told.append,
+            report=self.reported.append,
         )
 
     def run_to_end(self, query: JobQuery) -> None:
@@ -97,11 +97,11 @@ def test_a_failed_batch_is_run_again_as_the_same_batch(rig: Rig) -> None:
     assert query.progress.state == DONE
     assert (query.progress.rows_read, query.progress.batches) == (7, 1)
     # There may be others: Spark gives its Python processes ten seconds to start, which a busy machine may exceed.
-    told = [line for line in rig.told if line.endswith("went wrong")]
-    assert len(told) == 2
+    reported = [line for line in rig.reported if line.endswith("went wrong")]
+    assert len(reported) == 2
     assert query.progress.restarts >= 2
     assert all(
-        re.fullmatch(r"counting failed and starts again in [\d.]+ s: attempt \d went wrong", line) for line in told
+        re.fullmatch(r"counting failed and starts again in [\d.]+ s: attempt \d went wrong", line) for line in reported
     )
     first, *others = job.batches
     assert first.ends == {(rig.topic, 0): 7}
@@ -116,7 +116,7 @@ def test_after_too_many_failures_it_is_given_up_and_the_next_run_goes_on(rig: Ri
     query = rig.query(Counting(rig.topic, failures=99), most=1)
     rig.run_to_end(query)
     assert query.progress.state == FAILED
-    assert rig.told[-1].startswith("counting failed 2 times in a row and is given up: ")
+    assert rig.reported[-1].startswith("counting failed 2 times in a row and is given up: ")
     again = rig.query(Counting(rig.topic))
     rig.run_to_end(again)
     assert (again.progress.state, again.progress.rows_read) == (DONE, 7)
@@ -141,7 +141,7 @@ def test_what_fails_the_same_way_each_time_is_given_up_at_once(
     assert query.progress.state == FAILED
     reason = "Spark can't start /nonexistent/python: No such file or directory"
     assert query.progress.last_failure == reason
-    assert rig.told[-1] == f"counting is given up, it would fail again: {reason}"
+    assert rig.reported[-1] == f"counting is given up, it would fail again: {reason}"
 
 
 def test_a_failure_that_repeats_is_said_once_and_counted_at_its_end(rig: Rig) -> None:
@@ -155,9 +155,9 @@ def test_a_failure_that_repeats_is_said_once_and_counted_at_its_end(rig: Rig) ->
     query = rig.query(Stubborn(rig.topic))
     rig.run_to_end(query)
     assert query.progress.state == DONE
-    said = [line for line in rig.told if "the same each time" in line]
+    said = [line for line in rig.reported if "the same each time" in line]
     assert len(said) == 1
-    assert re.fullmatch(r"counting goes on after \d+ failures", rig.told[-1]), rig.told
+    assert re.fullmatch(r"counting goes on after \d+ failures", rig.reported[-1]), rig.reported
 
 
 def test_a_checkpoint_that_can_not_be_written_is_tried_again(rig: Rig, tmp_path: Path) -> None:
@@ -167,7 +167,9 @@ def test_a_checkpoint_that_can_not_be_written_is_tried_again(rig: Rig, tmp_path:
     query = rig.query(Counting(rig.topic))
     query.start()
     assert query.progress.state == WAITING
-    assert re.fullmatch(r"counting failed and starts again in [\d.]+ s: .*counting/spark.*", rig.told[-1]), rig.told
+    assert re.fullmatch(r"counting failed and starts again in [\d.]+ s: .*counting/spark.*", rig.reported[-1]), (
+        rig.reported
+    )
     in_the_way.unlink()
     rig.run_to_end(query)
     assert (query.progress.state, query.progress.rows_read) == (DONE, 7)

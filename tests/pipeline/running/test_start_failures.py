@@ -71,4 +71,4 @@ def test_make_run_without_any_java_says_what_to_install_and_ends(tmp_path: Path)
     done = run("ottla.pipeline.demo", "--accounts", "60", "--seconds", "2", "--run-dir", str(run_dir), **environment)
     first, second = errors_of(done)
     assert first.startswith("FAILED  the Spark jobs did not start; Spark needs Java 17 or newer; seen: JAVA_HOME=/none")
-    assert second == f"all that they said: {run_dir / 'jobs.log'}"
+    assert second == f"the whole log: {run_dir / 'jobs.log'}"

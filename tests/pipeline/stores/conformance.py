@@ -313,22 +313,25 @@ class ReadingConformance:
             store.lookup("sighting_fact", [("a0", "d2")])
 
     def test_highs_are_those_before_an_offset(self, store: Store) -> None:
-        place = ("topic", 0)
-        assert store.event_time_high("collect", {place: 0}) == {}
-        store.note_event_time_high("collect", {place: (10, 500), ("topic", 1): (7, 900)})
-        store.note_event_time_high("collect", {place: (20, 800)})
-        assert store.event_time_high("collect", {place: 10, ("topic", 1): 7}) == {place: 500, ("topic", 1): 900}
-        assert store.event_time_high("collect", {place: 20}) == {place: 800}
-        assert store.event_time_high("collect", {place: 9}) == {}
-        assert store.event_time_high("income_and_tasks", {place: 20}) == {}
+        topic_partition = ("topic", 0)
+        assert store.event_time_high("collect", {topic_partition: 0}) == {}
+        store.note_event_time_high("collect", {topic_partition: (10, 500), ("topic", 1): (7, 900)})
+        store.note_event_time_high("collect", {topic_partition: (20, 800)})
+        assert store.event_time_high("collect", {topic_partition: 10, ("topic", 1): 7}) == {
+            topic_partition: 500,
+            ("topic", 1): 900,
+        }
+        assert store.event_time_high("collect", {topic_partition: 20}) == {topic_partition: 800}
+        assert store.event_time_high("collect", {topic_partition: 9}) == {}
+        assert store.event_time_high("income_and_tasks", {topic_partition: 20}) == {}
 
     def test_highs_of_a_job_that_begins_anew_are_kept(self, store: Store) -> None:
-        place = ("topic", 0)
+        topic_partition = ("topic", 0)
         for offset in range(1000, 1050):
-            store.note_event_time_high("collect", {place: (offset, offset)})
-        store.note_event_time_high("collect", {place: (5, 77)})
-        assert store.event_time_high("collect", {place: 5}) == {place: 77}
-        assert store.event_time_high("collect", {place: 1049}) == {place: 1049}
+            store.note_event_time_high("collect", {topic_partition: (offset, offset)})
+        store.note_event_time_high("collect", {topic_partition: (5, 77)})
+        assert store.event_time_high("collect", {topic_partition: 5}) == {topic_partition: 77}
+        assert store.event_time_high("collect", {topic_partition: 1049}) == {topic_partition: 1049}
 
     def test_days_before_a_day_are_dropped(self, store: Store) -> None:
         rows = [event(n, event_time=MONDAY_MS + n * DAY_MS) for n in range(4)]

@@ -42,20 +42,20 @@ def detected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Detected]:
 
 def test_an_invite_alert_is_told_by_its_weights_and_each_invitation(detected: Detected) -> None:
     for row in detected.alerts.invite_alerts:
-        (told,) = explain(detected.store, row["alert_id"])
-        assert min(1.0, sum(each.weight for each in told.weights)) == pytest.approx(row["score"])
-        assert {each.rule for each in told.weights} == json.loads(row["rules"]).keys()
-        invited = {each.what.split()[1].rstrip(",") for each in told.timeline if each.what.startswith("invited")}
+        (reported,) = explain(detected.store, row["alert_id"])
+        assert min(1.0, sum(each.weight for each in reported.weights)) == pytest.approx(row["score"])
+        assert {each.rule for each in reported.weights} == json.loads(row["rules"]).keys()
+        invited = {each.what.split()[1].rstrip(",") for each in reported.timeline if each.what.startswith("invited")}
         assert invited == set(json.loads(row["invitees"]))
-        assert list(told.timeline) == sorted(told.timeline)
+        assert list(reported.timeline) == sorted(reported.timeline)
 
 
 def test_a_device_alert_is_told_by_the_logins_of_its_window(detected: Detected) -> None:
     for row in detected.alerts.device_alerts:
-        (told,) = explain(detected.store, row["alert_id"])
-        assert told.timeline[0].time_ms == row["window_start_ms"]
-        assert told.timeline[-1].time_ms == row["window_end_ms"]
-        firsts = sum(each.what.endswith("for the first time") for each in told.timeline)
+        (reported,) = explain(detected.store, row["alert_id"])
+        assert reported.timeline[0].time_ms == row["window_start_ms"]
+        assert reported.timeline[-1].time_ms == row["window_end_ms"]
+        firsts = sum(each.what.endswith("for the first time") for each in reported.timeline)
         assert firsts == len(json.loads(row["accounts"]))
 
 
@@ -70,8 +70,8 @@ def test_subjects_are_told_with_their_alerts_and_accounts_that_others_name_with_
 
 
 def test_an_account_without_alerts_is_told_by_what_is_known(detected: Detected) -> None:
-    told = [each for account_id in detected.accounts for each in explain(detected.store, account_id)]
-    assert any(each.alert_id == "" and each.timeline for each in told)
+    reported = [each for account_id in detected.accounts for each in explain(detected.store, account_id)]
+    assert any(each.alert_id == "" and each.timeline for each in reported)
     assert explain(detected.store, "nobody") == []
 
 

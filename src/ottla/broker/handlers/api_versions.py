@@ -1,6 +1,7 @@
 """ApiVersions 0-4: what this broker serves. An unknown version is answered by the dispatcher (KIP-511)."""
 
 from ottla.broker.api import Dispatcher, RequestContext
+from ottla.broker.connection_notes import notes_of
 from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -8,7 +9,7 @@ _NAME_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012
 
 
 class ApiVersionsHandler:
-    """Tells the truth of the dispatcher's table, and notes what software the client says it is."""
+    """Answers from the dispatcher's table, and notes which software the client says it is."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -18,7 +19,7 @@ class ApiVersionsHandler:
         if context.version >= 3:
             if not (_is_legal(name) and _is_legal(version)):
                 return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-            context.peer.client_software = f"{name} {version}"
+            notes_of(context.peer).client_software = f"{name} {version}"
         return ApiVersionsResponse(api_keys=self._dispatcher.advertised())
 
 

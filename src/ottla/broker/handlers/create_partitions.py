@@ -4,9 +4,9 @@ from collections import Counter
 
 from ottla.broker.api import Reply, RequestContext
 from ottla.broker.topic_changes import TIMED_OUT, TIMED_OUT_MESSAGE, TopicChanges
-from ottla.controller.added_partitions import AddedPartitions, NewPartitions
+from ottla.controller.added_partitions import NewPartitions
 from ottla.controller.topic_faults import TopicFault
-from ottla.core.cluster import TopicImage
+from ottla.controller.topics import Topics
 from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -18,8 +18,8 @@ from ottla.replication.replicas import Waiting
 
 
 class CreatePartitionsHandler:
-    def __init__(self, added_partitions: AddedPartitions, waiting: Waiting) -> None:
-        self._added_partitions = added_partitions
+    def __init__(self, topics: Topics, waiting: Waiting) -> None:
+        self._topics = topics
         self._waiting = waiting
 
     def handle(self, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse | Reply:
@@ -53,11 +53,8 @@ class CreatePartitionsHandler:
         *,
         validate_only: bool,
     ) -> None:
-        def on_added(outcome: TopicImage | TopicFault) -> None:
-            if isinstance(outcome, TopicFault):
-                result.error_code, result.error_message = outcome
-            else:
-                result.error_code, result.error_message = ErrorCode.NONE, None
+        def on_added(fault: TopicFault | None) -> None:
+            result.error_code, result.error_message = (ErrorCode.NONE, None) if fault is None else fault
             changes.settle()
 
         assignments = topic.assignments
@@ -66,4 +63,4 @@ class CreatePartitionsHandler:
             topic.count,
             None if assignments is None else [tuple(entry.broker_ids) for entry in assignments],
         )
-        self._added_partitions.add(wanted, on_added, validate_only=validate_only)
+        self._topics.add_partitions(wanted, on_added, validate_only=validate_only)

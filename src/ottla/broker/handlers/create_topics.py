@@ -6,8 +6,9 @@ from functools import partial
 
 from ottla.broker.api import Reply, RequestContext
 from ottla.broker.topic_changes import TIMED_OUT, TIMED_OUT_MESSAGE, TopicChanges
+from ottla.controller.new_topics import NewTopic
 from ottla.controller.topic_faults import TopicFault
-from ottla.controller.topics import NewTopic, Topics
+from ottla.controller.topics import Topics
 from ottla.core.cluster import TopicImage
 from ottla.core.config.config import TopicConfig
 from ottla.core.config.definition import DynamicMode
@@ -71,7 +72,7 @@ class CreateTopicsHandler:
 
 
 class _Describing:
-    """What is told about the topics of one request: many of them have the same configs."""
+    """Results for the topics of one request, many of which have the same configs."""
 
     def __init__(self, config_of: Callable[[TopicImage], TopicConfig], version: int) -> None:
         self._config_of = config_of

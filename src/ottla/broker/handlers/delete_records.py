@@ -1,7 +1,7 @@
 """DeleteRecords 0-2: moves the start of partitions up; -1 means up to the high watermark."""
 
 from ottla.broker.api import Reply, RequestContext
-from ottla.controller.topic_names import INTERNAL_TOPICS
+from ottla.core.cluster import INTERNAL_TOPICS
 from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -48,10 +48,10 @@ class DeleteRecordsHandler:
         reply.deferred.on_abandon = operation.abandon
         return reply
 
-    def _start(self, topic: str, index: int, offset: int) -> DeleteRecordsWait | ErrorCode:
+    def _start(self, topic: str, number: int, offset: int) -> DeleteRecordsWait | ErrorCode:
         if topic in INTERNAL_TOPICS:
             return ErrorCode.INVALID_TOPIC_EXCEPTION  # groups live in there, whatever its cleanup.policy is
-        partition = self._replicas.find(topic, index)
+        partition = self._replicas.find(topic, number)
         if isinstance(partition, ErrorCode):
             return partition
         if not partition.log.config.delete:

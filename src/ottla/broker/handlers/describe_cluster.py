@@ -1,6 +1,6 @@
 """DescribeCluster 0-1: the cluster's id, its controller and its live brokers.
 
-Every endpoint of this broker is one for clients: a question for controllers (endpoint type 2) is told so by error 114.
+Every endpoint of this broker is one for clients: a request for controllers (endpoint type 2) gets error 114.
 """
 
 from ottla.broker.api import RequestContext

@@ -2,7 +2,7 @@
 
 from ottla.broker.api import RequestContext
 from ottla.broker.handlers.authorized_operations import ALL_GROUP_OPERATIONS
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group.coordinator import GroupCoordinator
 from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 

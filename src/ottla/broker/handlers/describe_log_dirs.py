@@ -84,6 +84,6 @@ def _wanted_partitions(request: DescribeLogDirsRequest) -> set[TopicPartition] |
 
 def _measure(results: Iterable[DescribeLogDirsResult], log_manager: LogManager) -> None:
     for result in results:
-        # Left at -1, unknown, where it can't be told: whether the directory works is found out by its writers.
+        # It stays -1, unknown: a directory that fails is found by the logs that write to it.
         with suppress(OSError):
             result.total_bytes, result.usable_bytes = log_manager.volume_space(result.log_dir)

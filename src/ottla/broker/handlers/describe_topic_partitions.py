@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from ottla.broker.api import RequestContext
 from ottla.broker.handlers.authorized_operations import ALL_TOPIC_OPERATIONS
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.controller.topic_names import INTERNAL_TOPICS, problem_with
-from ottla.core.cluster import TopicImage
+from ottla.controller.topic_names import problem_with
+from ottla.core.cluster import INTERNAL_TOPICS, TopicImage
 from ottla.core.errors import ErrorCode
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import encode_struct
@@ -37,7 +37,7 @@ class DescribeTopicPartitionsHandler:
         cursor = request.cursor or _START
         wanted = {topic.name for topic in request.topics}
         if cursor.partition_index < 0 or (wanted and request.cursor is not None and cursor.topic_name not in wanted):
-            # A page that begins outside of what was asked for: each topic is refused, as the answer has no other place.
+            # The cursor lies outside of the topics that were named: each is refused, as the answer has no other place.
             refused = [
                 DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
                 for name in sorted(wanted)

@@ -26,7 +26,7 @@ class ElectLeadersHandler:
     def handle(self, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
         named = request.topic_partitions
         if named is not None and not named:
-            return ElectLeadersResponse()  # whatever its type: nothing is asked for
+            return ElectLeadersResponse()  # whatever its type: it names no partition
         try:
             election_type = ElectionType(request.election_type)
         except ValueError:
@@ -35,7 +35,8 @@ class ElectLeadersHandler:
             return ElectLeadersResponse(replica_election_results=self._elect_all(election_type))
         results = [
             _result_of(
-                topic.topic, [(index, self._elect(topic.topic, index, election_type)) for index in topic.partitions]
+                topic.topic,
+                [(partition, self._elect(topic.topic, partition, election_type)) for partition in topic.partitions],
             )
             for topic in named
         ]
@@ -45,18 +46,18 @@ class ElectLeadersHandler:
         """Every topic is named, as Kafka does, but of its partitions only those where there was something to do."""
         results = []
         for name, image in self._cache.topics.items():
-            outcomes = [(index, self._elect(name, index, election_type)) for index in image.partitions]
-            told = [outcome for outcome in outcomes if outcome[1].error_code != ErrorCode.ELECTION_NOT_NEEDED]
-            results.append(_result_of(name, told))
+            outcomes = [(partition, self._elect(name, partition, election_type)) for partition in image.partitions]
+            shown = [outcome for outcome in outcomes if outcome[1].error_code != ErrorCode.ELECTION_NOT_NEEDED]
+            results.append(_result_of(name, shown))
         return results
 
-    def _elect(self, name: str, index: int, election_type: ElectionType) -> TopicFault:
+    def _elect(self, name: str, partition: int, election_type: ElectionType) -> TopicFault:
         image = self._cache.topics.get(name)
-        return decide_election(image, name, index, election_type, able=self._able_brokers(name, index))
+        return decide_election(image, name, partition, election_type, able=self._able_brokers(name, partition))
 
-    def _able_brokers(self, name: str, index: int) -> Collection[BrokerId]:
+    def _able_brokers(self, name: str, partition: int) -> Collection[BrokerId]:
         live = self._cache.brokers
-        if self._replicas.find(name, index) == ErrorCode.KAFKA_STORAGE_ERROR:  # its directory is offline here
+        if self._replicas.find(name, partition) == ErrorCode.KAFKA_STORAGE_ERROR:  # its directory is offline here
             return [broker_id for broker_id in live if broker_id != self._replicas.broker_id]
         return live
 
@@ -65,8 +66,8 @@ def _result_of(name: str, outcomes: list[tuple[int, TopicFault]]) -> ReplicaElec
     return ReplicaElectionResult(
         topic=name,
         partition_result=[
-            PartitionResult(partition_id=index, error_code=code, error_message=message)
-            for index, (code, message) in outcomes
+            PartitionResult(partition_id=partition, error_code=code, error_message=message)
+            for partition, (code, message) in outcomes
         ],
     )
 
@@ -78,6 +79,6 @@ def _refuse(request: ElectLeadersRequest, message: str) -> ElectLeadersResponse:
     return ElectLeadersResponse(
         error_code=fault.error_code,
         replica_election_results=[
-            _result_of(topic.topic, [(index, fault) for index in topic.partitions]) for topic in topics
+            _result_of(topic.topic, [(partition, fault) for partition in topic.partitions]) for topic in topics
         ],
     )

@@ -30,9 +30,6 @@ from ottla.protocol.frames import RequestHeader, parse_request_header
 from ottla.replication.delayed_fetch import DelayedFetch
 from ottla.replication.replicas import Replicas
 
-FIRST_SERVED_VERSION = 4
-LAST_SERVED_VERSION = 16
-
 
 class FetchHandler:
     """Owns the fetch sessions of its broker."""
@@ -94,7 +91,7 @@ class FetchHandler:
         result: FetchResult,
         session_of: list[tuple[TopicKey, FetchPartition]] | None,
     ) -> Answer:
-        """The answer, incremental in a session; `session_of` is what a new session is asked for with a full one."""
+        """The answer, incremental in a session; `session_of` is what a full fetch wants a new session for."""
         if self._on_answered is not None:
             self._on_answered(result)
         is_incremental = session is not None
@@ -120,7 +117,7 @@ class FetchHandler:
             request.session_id, epoch=epoch, uses_topic_ids=version >= TOPIC_IDS_SINCE, now_ms=now_ms
         )
         if isinstance(resumed, FetchSession):
-            forgotten = [(topic, index) for topic, indexes in request.forgotten_topics for index in indexes]
+            forgotten = [(topic, number) for topic, numbers in request.forgotten_topics for number in numbers]
             resumed.update(_listed(request), forgotten)
             self._sessions.on_updated(resumed, now_ms=now_ms)
         return resumed

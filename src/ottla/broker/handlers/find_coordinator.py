@@ -7,7 +7,7 @@ Transactional ids are refused: no transactions here yet.
 from ottla.broker.api import Reply, RequestContext
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offsets_topic import OffsetsTopic
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group.coordinator import GroupCoordinator
 from ottla.core.cluster import OFFSETS_TOPIC, BrokerEndpoint
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId

@@ -3,10 +3,10 @@
 from typing import Any
 
 from ottla.broker.api import Reply, RequestContext
-from ottla.coordinator.groups import Caller
+from ottla.coordinator.group.member import Caller
 
 
-class AnswerPlace:
+class PendingResponse:
     """Takes the answer of a shard. Nearly all are there before the handler returns, and cost no `Deferred` then."""
 
     __slots__ = ("_context", "_reply", "_response")
@@ -16,7 +16,7 @@ class AnswerPlace:
         self._reply: Reply | None = None
         self._response: Any = None
 
-    def put(self, response: Any) -> None:
+    def send(self, response: Any) -> None:
         """Called by the shard, once."""
         if self._reply is None:
             self._response = response

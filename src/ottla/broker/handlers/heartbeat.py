@@ -1,4 +1,4 @@
-"""Heartbeat 0-4: a member is alive, and hears whether its generation still is the group's.
+"""Heartbeat 0-4: a member is alive, and learns whether its generation is still the group's.
 
 The most frequent request of idle consumers, and all of a member's are the same bytes but for the correlation id. So
 they are remembered with the member that they are from, as long as its group does not change.
@@ -6,10 +6,11 @@ they are remembered with the member that they are from, as long as its group doe
 
 from struct import Struct
 
-from ottla.coordinator.group import Group
-from ottla.coordinator.groups import Groups
-from ottla.coordinator.member import Member
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.broker.request_memo import RequestMemo
+from ottla.coordinator.group.coordinator import GroupCoordinator
+from ottla.coordinator.group.group import Group
+from ottla.coordinator.group.groups import Groups
+from ottla.coordinator.group.member import Member
 from ottla.core.errors import ErrorCode
 from ottla.core.exchange import Answer, Peer
 from ottla.protocol.codec import decode, encode_response
@@ -19,8 +20,7 @@ from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespons
 LAST_SERVED_VERSION = 4
 
 _AFTER_CORRELATION_ID = 8
-_FRAME_BYTES_MAX = 1024
-_KNOWN_MAX = 20_000  # some MB; then all are forgotten and learnt again
+_KEY_BYTES_MAX = 1016
 
 _pack_head = Struct(">ii").pack  # size, correlation id
 
@@ -28,18 +28,17 @@ _pack_head = Struct(">ii").pack  # size, correlation id
 class HeartbeatHandler:
     def __init__(self, coordinator: GroupCoordinator) -> None:
         self._coordinator = coordinator
-        # By version, because the same bytes could mean something else in another one.
-        self._known: list[dict[bytes, _Known]] = [{} for _ in range(LAST_SERVED_VERSION + 1)]
+        versions = LAST_SERVED_VERSION + 1
+        self._memo: RequestMemo[_Known] = RequestMemo(versions=versions, key_bytes_max=_KEY_BYTES_MAX)
         # What follows the correlation id where all is well.
-        self._fine = [encode_response(HeartbeatResponse(), version, 0)[8:] for version in range(len(self._known))]
+        self._fine = [encode_response(HeartbeatResponse(), version, 0)[8:] for version in range(versions)]
 
     def handle_frame(self, frame: memoryview, version: int, correlation_id: int, peer: Peer) -> Answer:
-        known = self._known[version].get(bytes(frame[_AFTER_CORRELATION_ID:]))
+        known = self._memo.by_version[version].get(bytes(frame[_AFTER_CORRELATION_ID:]))
         if known is None or known.group.mark != known.mark:
             return self._decode(frame, version, correlation_id)
-        member = known.member
-        member.session_ends_ms = known.session_clock() + member.session_timeout_ms
-        peer.is_patient = True
+        known.keep_alive(known.member)
+        peer.is_deferrable = True
         fine = self._fine[version]
         return _pack_head(len(fine) + 4, correlation_id) + fine
 
@@ -57,27 +56,24 @@ class HeartbeatHandler:
         if isinstance(shard, ErrorCode):
             return HeartbeatResponse(error_code=shard)
         response = shard.groups.heartbeat(request)
-        if response.error_code == ErrorCode.NONE and len(frame) <= _FRAME_BYTES_MAX:
+        if response.error_code == ErrorCode.NONE:
             self._learn(shard.groups, request, version, frame)
         return response
 
     def _learn(self, groups: Groups, request: HeartbeatRequest, version: int, frame: memoryview) -> None:
         group = groups.get(request.group_id)
         assert group is not None
-        if sum(map(len, self._known)) >= _KNOWN_MAX:
-            for known in self._known:
-                known.clear()
-        head = bytes(frame[_AFTER_CORRELATION_ID:])
-        self._known[version][head] = _Known(groups, group, group.members[request.member_id])
+        known = _Known(groups, group, group.members[request.member_id])
+        self._memo.learn(version, bytes(frame[_AFTER_CORRELATION_ID:]), known)
 
 
 class _Known:
-    """Whose heartbeat it is; the group's mark tells whether that still holds."""
+    """Whose heartbeat it is; the group's mark shows whether that still holds."""
 
-    __slots__ = ("group", "mark", "member", "session_clock")
+    __slots__ = ("group", "keep_alive", "mark", "member")
 
     def __init__(self, groups: Groups, group: Group, member: Member) -> None:
         self.group = group
         self.mark = group.mark
         self.member = member
-        self.session_clock = groups.session_clock
+        self.keep_alive = groups.keep_alive

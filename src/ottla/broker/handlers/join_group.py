@@ -3,8 +3,8 @@
 from typing import Any
 
 from ottla.broker.api import RequestContext
-from ottla.broker.handlers.group_answers import AnswerPlace, caller_of
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.broker.handlers.group_answers import PendingResponse, caller_of
+from ottla.coordinator.group.coordinator import GroupCoordinator
 from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -19,9 +19,9 @@ class JoinGroupHandler:
         shard = self._coordinator.shard_for(request.group_id)
         if isinstance(shard, ErrorCode):
             return _refused(request, shard)
-        place = AnswerPlace(context)
-        self._coordinator.execute(shard, shard.groups.join(request, caller_of(context), place.put))
-        return place.result()
+        response = PendingResponse(context)
+        self._coordinator.execute(shard, shard.groups.join(request, caller_of(context), response.send))
+        return response.result()
 
 
 def _refused(request: JoinGroupRequest, error_code: ErrorCode) -> JoinGroupResponse:

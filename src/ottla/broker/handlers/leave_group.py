@@ -3,8 +3,8 @@
 from typing import Any
 
 from ottla.broker.api import RequestContext
-from ottla.broker.handlers.group_answers import AnswerPlace, caller_of
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.broker.handlers.group_answers import PendingResponse, caller_of
+from ottla.coordinator.group.coordinator import GroupCoordinator
 from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
@@ -19,6 +19,6 @@ class LeaveGroupHandler:
         shard = self._coordinator.shard_for(request.group_id)
         if isinstance(shard, ErrorCode):
             return LeaveGroupResponse(error_code=shard)
-        place = AnswerPlace(context)
-        self._coordinator.execute(shard, shard.groups.leave(request, caller_of(context), place.put))
-        return place.result()
+        response = PendingResponse(context)
+        self._coordinator.execute(shard, shard.groups.leave(request, caller_of(context), response.send))
+        return response.result()

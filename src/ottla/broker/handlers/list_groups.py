@@ -1,7 +1,7 @@
 """ListGroups 0-5: the groups that this broker coordinates, by state and type since versions 4 and 5."""
 
 from ottla.broker.api import RequestContext
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group.coordinator import GroupCoordinator
 from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
@@ -13,7 +13,7 @@ class ListGroupsHandler:
         self._coordinator = coordinator
 
     def handle(self, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
-        if self._coordinator.loading_count:
+        if self._coordinator.runtime.loading_count:
             # Half a list would look like a whole one.
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         types = _names(request.types_filter)

@@ -96,7 +96,7 @@ class ListOffsetsHandler:
 
     def _answer_by_time(self, question: _Question, found: TimestampOffset | None) -> None:
         if found is None:
-            # What its header promised is below the log's start, or can't be read: rare enough for the long way.
+            # What its header says is below the log's start, or can't be read: rare enough for the long way.
             log = question.partition.log
             timestamp = question.timestamp
             found = self._guard(

@@ -11,10 +11,11 @@ from typing import TypeAlias
 from ottla.broker.api import Reply, RequestContext
 from ottla.broker.handlers.authorized_operations import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS
 from ottla.broker.metadata_cache import MetadataCache
+from ottla.controller.new_topics import NewTopic
 from ottla.controller.topic_faults import TopicFault
-from ottla.controller.topic_names import INTERNAL_TOPICS, problem_with
-from ottla.controller.topics import NewTopic, Topics
-from ottla.core.cluster import TopicImage
+from ottla.controller.topic_names import problem_with
+from ottla.controller.topics import Topics
+from ottla.core.cluster import INTERNAL_TOPICS, TopicImage
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId
 from ottla.protocol.apis import ApiKey

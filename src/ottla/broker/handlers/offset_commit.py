@@ -1,7 +1,7 @@
 """OffsetCommit 2-9: how far a group has come, answered when it is durable by the rules of the offsets topic.
 
-A member commits all the time, and its requests begin with the same bytes. So these are remembered with what they came
-to, as long as its group does not change; the rest of such a request is read by `protocol/offset_commit_codec.py`. Of
+A member commits all the time, and its requests begin with the same bytes. So these are remembered with what they
+mean, as long as its group does not change; the rest of such a request is read by `protocol/offset_commit_codec.py`. Of
 a member that commits one partition without metadata, all but the offset is the same and is remembered.
 """
 
@@ -9,12 +9,13 @@ from collections.abc import Container
 from struct import Struct
 
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.coordinator.group import Group
-from ottla.coordinator.member import Member
-from ottla.coordinator.offsets import CommitOfOne
-from ottla.coordinator.runtime import GroupCoordinator
-from ottla.coordinator.schemas import OffsetKey, encode_offset_key
-from ottla.coordinator.shard import GroupShard
+from ottla.broker.request_memo import RequestMemo
+from ottla.coordinator.group.coordinator import GroupCoordinator
+from ottla.coordinator.group.group import Group
+from ottla.coordinator.group.member import Member
+from ottla.coordinator.group.offsets import CommitOfOne
+from ottla.coordinator.group.schemas import OffsetKey, encode_offset_key
+from ottla.coordinator.group.shard import GroupShard
 from ottla.core.errors import ErrorCode
 from ottla.core.exchange import Answer, Deferred, Peer
 from ottla.protocol import offset_commit_codec
@@ -40,12 +41,10 @@ from ottla.protocol.offset_commit_codec import (
     unpack_single_offset,
 )
 
-FIRST_SERVED_VERSION = 2
 LAST_SERVED_VERSION = 9
 
 _HEAD_BYTES_MAX = 512
 _SINGLE_BYTES_MAX = 512
-_KNOWN_MAX = 20_000  # some MB; then all are forgotten and learnt again
 _FAST_SINCE = offset_commit_codec.FIRST_VERSION
 _NONE = ErrorCode.NONE
 _pack_answer_head = Struct(">ii").pack  # size, correlation id
@@ -55,26 +54,26 @@ class OffsetCommitHandler:
     def __init__(self, coordinator: GroupCoordinator, cache: MetadataCache) -> None:
         self._coordinator = coordinator
         self._cache = cache
-        # By head; both versions that are read fast have the same form.
-        self._known: dict[bytes, _Known] = {}
-        self._known_singles: dict[bytes, _KnownSingle] = {}
+        versions = offset_commit_codec.LAST_VERSION + 1
+        self._heads: RequestMemo[_Known] = RequestMemo(versions=versions, key_bytes_max=_HEAD_BYTES_MAX)
+        self._singles: RequestMemo[_KnownSingle] = RequestMemo(versions=versions, key_bytes_max=_SINGLE_BYTES_MAX)
 
     def handle_frame(self, frame: memoryview, version: int, correlation_id: int, peer: Peer) -> Answer | Deferred:
         if version >= _FAST_SINCE:
             if len(frame) <= _SINGLE_BYTES_MAX:
                 request = bytes(frame)
-                single = self._known_singles.get(request[SINGLE_HEAD])
+                single = self._singles.by_version[version].get(request[SINGLE_HEAD])
                 if single is not None and single.group.mark == single.mark and request.endswith(SINGLE_ENDS):
-                    _, topic, index = single.key
+                    _, topic, partition = single.key
                     image = self._cache.topics.get(topic)
-                    if image is not None and index in image.partitions:
+                    if image is not None and partition in image.partitions:
                         return self._commit_single(single, request, correlation_id)
             head_end = end_of_head(frame)
-            known = self._known.get(bytes(frame[HEAD_POSITION:head_end]))
+            known = self._heads.by_version[version].get(bytes(frame[HEAD_POSITION:head_end]))
             if known is not None and known.group.mark == known.mark:
                 topics = read_topics(frame, head_end)
                 if topics is not None:
-                    self._maybe_learn_single(known, topics, frame, head_end)
+                    self._maybe_learn_single(known, topics, version, frame, head_end)
                     return self._commit_topics(known, topics, version, correlation_id)
         return self._decode(frame, version, correlation_id)
 
@@ -82,7 +81,7 @@ class OffsetCommitHandler:
         coordinator = self._coordinator
         member = known.member
         if member is not None:
-            member.session_ends_ms = known.session_clock() + member.session_timeout_ms
+            known.keep_alive(member)
         now_ms = coordinator.clock()
         offset, leader_epoch = unpack_single_offset(request, len(request) - SINGLE_TAIL_BYTES)
         commit = CommitOfOne(known.shard.offsets, known, correlation_id, offset, leader_epoch, now_ms)
@@ -95,35 +94,35 @@ class OffsetCommitHandler:
         shard = known.shard
         member = known.member
         if member is not None:
-            member.session_ends_ms = known.session_clock() + member.session_timeout_ms
-        place = _Place(version, correlation_id, is_fast=True)
+            known.keep_alive(member)
+        results = _Results(version, correlation_id, is_fast=True)
         outcome = shard.offsets.commit_topics(
-            known.group.group_id, topics, partitions_of=self._partitions_of, answer=place.put
+            known.group.group_id, topics, partitions_of=self._partitions_of, answer=results.put
         )
         self._coordinator.execute_soon(shard, outcome, self._coordinator.clock())
-        return place.result()
+        return results.answer()
 
     def _decode(self, frame: memoryview, version: int, correlation_id: int) -> Answer | Deferred:
         request = decode(OffsetCommitRequest, version, frame[parse_request_header(frame).body_position :])
-        place = _Place(version, correlation_id, is_fast=False)
+        results = _Results(version, correlation_id, is_fast=False)
         shard = self._coordinator.shard_for(request.group_id)
         if isinstance(shard, ErrorCode):
-            place.put(_refused(request, shard))
-            return place.result()
-        outcome = shard.offsets.commit(request, version=version, partitions_of=self._partitions_of, answer=place.put)
+            results.put(_refused(request, shard))
+            return results.answer()
+        outcome = shard.offsets.commit(request, version=version, partitions_of=self._partitions_of, answer=results.put)
         self._coordinator.execute(shard, outcome)
         if version >= _FAST_SINCE:
-            self._maybe_learn(shard, request, frame)
-        return place.result()
+            self._maybe_learn(shard, request, version, frame)
+        return results.answer()
 
     def _partitions_of(self, topic: str) -> Container[int]:
         image = self._cache.topics.get(topic)
         return () if image is None else image.partitions
 
-    def _maybe_learn(self, shard: GroupShard, request: OffsetCommitRequest, frame: memoryview) -> None:
+    def _maybe_learn(self, shard: GroupShard, request: OffsetCommitRequest, version: int, frame: memoryview) -> None:
         group = shard.groups.get(request.group_id)
         head_end = end_of_head(frame)
-        if group is None or not HEAD_POSITION < head_end <= _HEAD_BYTES_MAX:
+        if group is None or head_end <= HEAD_POSITION:
             return
         refusal = shard.groups.check_commit(
             request.group_id,
@@ -132,13 +131,13 @@ class OffsetCommitHandler:
             generation=request.generation_id_or_member_epoch,
         )
         if refusal == ErrorCode.NONE:
-            if len(self._known) >= _KNOWN_MAX:
-                self._known.clear()
             # Without a member it is a consumer that assigns itself, which may commit as long as the group is empty.
             member = group.members.get(request.member_id)
-            self._known[bytes(frame[HEAD_POSITION:head_end])] = _Known(shard, group, member)
+            self._heads.learn(version, bytes(frame[HEAD_POSITION:head_end]), _Known(shard, group, member))
 
-    def _maybe_learn_single(self, known: "_Known", topics: CommitTopics, frame: memoryview, head_end: int) -> None:
+    def _maybe_learn_single(
+        self, known: "_Known", topics: CommitTopics, version: int, frame: memoryview, head_end: int
+    ) -> None:
         if len(topics) != 1 or len(topics[0][1]) != 1 or len(frame) > _SINGLE_BYTES_MAX:
             return
         topic, partitions = topics[0]
@@ -146,23 +145,21 @@ class OffsetCommitHandler:
         # The offset must be where it is looked for: unknown tags at the end could look as the end of the usual shape.
         if not request.endswith(SINGLE_ENDS) or len(request) != end_of_single(head_end, topic):
             return
-        if len(self._known_singles) >= _KNOWN_MAX:
-            self._known_singles.clear()
         key = OffsetKey(known.group.group_id, topic, partitions[0][0])
-        self._known_singles[request[SINGLE_HEAD]] = _KnownSingle(known, key)
+        self._singles.learn(version, request[SINGLE_HEAD], _KnownSingle(known, key))
 
 
 class _Known:
-    """Who commits; the group's mark tells whether it still may."""
+    """Who commits; the group's mark shows whether it still may."""
 
-    __slots__ = ("group", "mark", "member", "session_clock", "shard")
+    __slots__ = ("group", "keep_alive", "mark", "member", "shard")
 
     def __init__(self, shard: GroupShard, group: Group, member: Member | None) -> None:
         self.shard = shard
         self.group = group
         self.mark = group.mark
         self.member = member
-        self.session_clock = shard.groups.session_clock
+        self.keep_alive = shard.groups.keep_alive
 
 
 class _KnownSingle(_Known):
@@ -184,7 +181,7 @@ class _KnownSingle(_Known):
         return pack_response(correlation_id, [(self.key.topic, [(self.key.partition, error_code)])])
 
 
-class _Place:
+class _Results:
     """Takes the results; nearly all are there before the handler returns, and cost no `Deferred` then."""
 
     __slots__ = ("_answer", "_correlation_id", "_deferred", "_is_fast", "_version")
@@ -206,7 +203,7 @@ class _Place:
         else:
             self._deferred.complete(answer)
 
-    def result(self) -> Answer | Deferred:
+    def answer(self) -> Answer | Deferred:
         if self._answer is not None:
             return self._answer
         self._deferred = Deferred(holds=True)
@@ -219,8 +216,8 @@ def _response(results: CommitResults) -> OffsetCommitResponse:
             OffsetCommitResponseTopic(
                 name=topic,
                 partitions=[
-                    OffsetCommitResponsePartition(partition_index=index, error_code=error_code)
-                    for index, error_code in partitions
+                    OffsetCommitResponsePartition(partition_index=partition, error_code=error_code)
+                    for partition, error_code in partitions
                 ],
             )
             for topic, partitions in results

@@ -4,9 +4,9 @@ from collections.abc import Container
 from typing import Any
 
 from ottla.broker.api import RequestContext
-from ottla.broker.handlers.group_answers import AnswerPlace
+from ottla.broker.handlers.group_answers import PendingResponse
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group.coordinator import GroupCoordinator
 from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
@@ -22,10 +22,10 @@ class OffsetDeleteHandler:
         shard = self._coordinator.shard_for(request.group_id)
         if isinstance(shard, ErrorCode):
             return OffsetDeleteResponse(error_code=shard)
-        place = AnswerPlace(context)
-        outcome = shard.offsets.delete(request, partitions_of=self._partitions_of, answer=place.put)
+        response = PendingResponse(context)
+        outcome = shard.offsets.delete(request, partitions_of=self._partitions_of, answer=response.send)
         self._coordinator.execute(shard, outcome)
-        return place.result()
+        return response.result()
 
     def _partitions_of(self, topic: str) -> Container[int]:
         image = self._cache.topics.get(topic)

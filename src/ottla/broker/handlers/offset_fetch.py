@@ -6,8 +6,8 @@
 from collections.abc import Iterable, Mapping
 
 from ottla.broker.api import RequestContext
-from ottla.coordinator.runtime import GroupCoordinator
-from ottla.coordinator.schemas import OffsetValue
+from ottla.coordinator.group.coordinator import GroupCoordinator
+from ottla.coordinator.group.schemas import OffsetValue
 from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -63,7 +63,9 @@ class OffsetFetchHandler:
         found = []
         for topic in topics:
             committed = offsets.get(topic.name, _NO_PARTITIONS)
-            wanted = [(index, committed.get(index, _NOTHING_COMMITTED)) for index in topic.partition_indexes]
+            wanted = [
+                (partition, committed.get(partition, _NOTHING_COMMITTED)) for partition in topic.partition_indexes
+            ]
             found.append((topic.name, wanted))
         return found
 
@@ -73,12 +75,12 @@ def _topic(name: str, partitions: list[tuple[int, OffsetValue]]) -> OffsetFetchR
         name=name,
         partitions=[
             OffsetFetchResponsePartitions(
-                partition_index=index,
+                partition_index=partition,
                 committed_offset=value.offset,
                 committed_leader_epoch=value.leader_epoch,
                 metadata=value.metadata,
             )
-            for index, value in partitions
+            for partition, value in partitions
         ],
     )
 
@@ -88,12 +90,12 @@ def _old_topic(name: str, partitions: list[tuple[int, OffsetValue]]) -> OffsetFe
         name=name,
         partitions=[
             OffsetFetchResponsePartition(
-                partition_index=index,
+                partition_index=partition,
                 committed_offset=value.offset,
                 committed_leader_epoch=value.leader_epoch,
                 metadata=value.metadata,
             )
-            for index, value in partitions
+            for partition, value in partitions
         ],
     )
 
@@ -102,7 +104,7 @@ def _refused_topic(topic: OffsetFetchRequestTopic, error_code: ErrorCode) -> Off
     return OffsetFetchResponseTopic(
         name=topic.name,
         partitions=[
-            OffsetFetchResponsePartition(partition_index=index, committed_offset=-1, error_code=error_code)
-            for index in topic.partition_indexes
+            OffsetFetchResponsePartition(partition_index=partition, committed_offset=-1, error_code=error_code)
+            for partition in topic.partition_indexes
         ],
     )

@@ -3,8 +3,8 @@
 from typing import Any
 
 from ottla.broker.api import RequestContext
-from ottla.broker.handlers.group_answers import AnswerPlace, caller_of
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.broker.handlers.group_answers import PendingResponse, caller_of
+from ottla.coordinator.group.coordinator import GroupCoordinator
 from ottla.core.errors import ErrorCode
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -22,6 +22,6 @@ class SyncGroupHandler:
             return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
         if isinstance(shard, ErrorCode):
             return SyncGroupResponse(error_code=shard)
-        place = AnswerPlace(context)
-        self._coordinator.execute(shard, shard.groups.sync(request, caller_of(context), place.put))
-        return place.result()
+        response = PendingResponse(context)
+        self._coordinator.execute(shard, shard.groups.sync(request, caller_of(context), response.send))
+        return response.result()

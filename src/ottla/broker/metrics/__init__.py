@@ -1,1 +1,1 @@
-"""What the broker tells about itself over HTTP; imported only where `ottla.metrics.listen` is set."""
+"""The broker's metrics and health over HTTP; imported only where `ottla.metrics.listen` is set."""

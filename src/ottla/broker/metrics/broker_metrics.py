@@ -1,7 +1,7 @@
-"""A broker's metrics as one thing: what it measures with, and the HTTP server that shows it.
+"""The HTTP server that shows a broker's metrics and its health.
 
-Made by the composition root where `ottla.metrics.listen` is set, before anything else of the broker, and stopped after
-everything else: so it can tell of a long recovery and of a shutdown.
+Started by `Broker` where `ottla.metrics.listen` is set, before anything of the core, and stopped after everything else:
+so it can report a long recovery and a shutdown.
 """
 
 import asyncio
@@ -12,12 +12,8 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.broker.metrics.measured_ports import MeasuredFlushes, MeasuredStore
-from ottla.broker.metrics.requests import MeasuredDispatcher
 from ottla.broker.metrics.snapshot import BrokerFacts, Snapshot, SnapshotTaker, Sources
 from ottla.broker.states import BrokerState
-from ottla.coordination.store import Store
-from ottla.core.clock import Background, Clock
 from ottla.core.config.operating_keys import parse_address
 from ottla.core.metrics import NANOSECONDS
 
@@ -38,13 +34,14 @@ class BrokerMetrics:
     def __init__(
         self,
         broker: BrokerFacts,
+        sources: Sources,
         loop: asyncio.AbstractEventLoop,
         *,
         listen: str,
         health_timeout_ms: int,
         with_partitions: bool,
     ) -> None:
-        self.sources = Sources(broker)
+        self.sources = sources
         self.address = ""  # as bound
         self._broker = broker
         self._loop = loop
@@ -57,20 +54,6 @@ class BrokerMetrics:
         self._thread: threading.Thread | None = None
         self._stop_serving: Callable[[], None] | None = None
         self._is_stopped = False
-
-    # What the composition root puts in the place of the plain ones
-
-    def dispatcher(self, clock: Clock) -> MeasuredDispatcher:
-        return MeasuredDispatcher(clock, self.sources.requests)
-
-    def measured_store(self, store: Store) -> Store:
-        self.sources.store = MeasuredStore(store)
-        return self.sources.store
-
-    def measured_flushes(self, background: Background) -> Background:
-        return MeasuredFlushes(background, self.sources.flushes)
-
-    # Life
 
     def start(self) -> None:
         """Listen; OSError says where that was not possible."""

@@ -35,14 +35,14 @@ _SOCKET = "kafka.server:type=socket-server-metrics,listener=*,networkProcessor=*
 REQUESTS = Metric(
     "ottla_requests",
     COUNTER,
-    "Requests that were started, whatever became of them.",
+    "Requests that were started, with any outcome.",
     ("api",),
     f"{_REQUEST},name=RequestsPerSec,request=*",
 )
 REQUEST_DURATION = Metric(
     "ottla_request_duration_seconds",
     HISTOGRAM,
-    "Time from a whole request at hand to its whole answer at hand, waiting included: a fetch that waits for records "
+    "Time from a request that is read to its answer, including waits: a fetch that waits for records "
     "counts with its wait.",
     ("api",),
     f"{_REQUEST},name=TotalTimeMs,request=*",
@@ -62,12 +62,12 @@ REQUEST_ERRORS = Metric(
     f"{_REQUEST},name=ErrorsPerSec,request=*,error=*",
 )
 REQUESTS_ABANDONED = Metric(
-    "ottla_requests_abandoned", COUNTER, "Requests whose peer was gone before the answer.", ("api",)
+    "ottla_requests_abandoned", COUNTER, "Requests whose client disconnected before the answer.", ("api",)
 )
 REQUESTS_FAILED = Metric(
     "ottla_requests_failed",
     COUNTER,
-    "Requests whose connection was closed instead of an answer: the peer broke the protocol, or a handler failed.",
+    "Requests whose connection was closed instead of an answer: the client broke the protocol, or a handler failed.",
     ("api",),
     f"{_TOPIC},name=FailedProduceRequestsPerSec and name=FailedFetchRequestsPerSec",
 )
@@ -375,8 +375,8 @@ SECTIONS: Final = (
 
 METRICS: Final = tuple(metric for _, metrics in SECTIONS for metric in metrics)
 
-# What the prometheus-client package itself tells of a process and its interpreter, under the names that every Python
-# service has.
+# What the prometheus-client package itself reports about a process and its interpreter, under the names that every
+# Python service has.
 PROCESS_METRICS: Final = (
     Metric("process_virtual_memory_bytes", GAUGE, "Virtual memory size."),
     Metric("process_resident_memory_bytes", GAUGE, "Resident memory size.", (), "java.lang:type=Memory (heap only)"),

@@ -1,7 +1,7 @@
-"""A snapshot as text, in the format that whoever asks can read: Prometheus' own, or OpenMetrics.
+"""A snapshot as text, in the format that the client accepts: Prometheus' own, or OpenMetrics.
 
 Runs on the thread of a scrape; imports the prometheus-client package, which the broker itself must not pay for, for
-the choice of the format and for what it tells of the process.
+the choice of the format and for what it reports about the process.
 """
 
 import platform

@@ -1,6 +1,6 @@
 """What the group coordinator has, summed over the shards that are served now."""
 
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordinator.group.coordinator import GroupCoordinator
 
 
 class CoordinatorFigures:

@@ -1,7 +1,7 @@
-"""HTTP for whoever watches the broker: /metrics, /healthz, /readyz. On threads of its own.
+"""HTTP for monitoring: /metrics, /healthz, /readyz. On threads of its own.
 
-It must answer when the event loop does not, so it shares nothing with it but questions that have a time limit. Bounded:
-so many requests at a time, so long for each; meant for a private address all the same.
+It must answer when the event loop does not, so it shares nothing with it but questions that have a time limit. The
+number of requests at a time is bounded, and the time of each; it is meant for a private address all the same.
 """
 
 import gzip
@@ -55,7 +55,7 @@ class HttpServer:
         self._socket.close()
 
     def stop(self) -> None:
-        """Accept nobody any more; requests that are being answered end by themselves."""
+        """Accept no more connections; requests that are being answered end by themselves."""
         self._is_stopped = True
         try:
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept

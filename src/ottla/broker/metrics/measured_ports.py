@@ -1,4 +1,4 @@
-"""The background and the coordination store with a stopwatch, for the place of the plain ones where metrics are on."""
+"""The background and the coordination store with a stopwatch; they replace the plain ones where metrics are on."""
 
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns

@@ -1,6 +1,6 @@
 """How many requests there were, how long they took, and what went wrong, by API.
 
-The measured dispatcher takes the place of the plain one only where metrics are on: without them nothing is measured
+The measured dispatcher replaces the plain one only where metrics are on: without them nothing is measured
 and no request pays for it. Event loop only.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.api import Api, Dispatcher, HotHandler, MessageHandler, RequestContext
+from ottla.broker.api import Api, Dispatcher, HotApi, HotHandler, MessageHandler, RequestContext
 from ottla.core.clock import Clock
 from ottla.core.exchange import Answer, Deferred, Peer
 from ottla.core.metrics import ErrorCounts, Histogram
@@ -83,30 +83,27 @@ _KNOWN_KEYS = frozenset(int(key) for key in ApiKey)
 
 
 class MeasuredDispatcher(Dispatcher):
-    """A dispatcher with a stopwatch: from the whole request at hand to the whole answer at hand."""
+    """A dispatcher with a stopwatch, from the moment that a request is read to the moment that its answer is known."""
 
     def __init__(self, clock: Clock, metrics: RequestMetrics) -> None:
         super().__init__(clock)
         self._metrics = metrics
 
     def serve(self, apis: Iterable[Api]) -> None:
-        super().serve(self._measured(api) for api in apis)
+        apis = list(apis)
+        for api in apis:
+            self._metrics.of(api.key)  # each API has its figures from the start, asked for or not
+        super().serve(apis)
 
-    def _measured(self, api: Api) -> Api:
-        metrics = self._metrics.of(api.key)
-        if api.handle_frame is not None:
-            return api._replace(handle_frame=_measured_hot(api.handle_frame, metrics))
-        if api.handle is not None:
-            return api._replace(handle=self._counting_errors(api.key, api.handle))
-        return api  # its handlers come here when they are loaded
+    def _wrap_hot(self, key: ApiKey, handle_frame: HotHandler) -> HotHandler:
+        return _measured_hot(handle_frame, self._metrics.of(key))
 
     def _dispatch_message(
         self, api_key: int, version: int, correlation_id: int, frame: memoryview, peer: Peer
     ) -> Answer | Deferred | None:
         served = self._apis.get(api_key)
-        if served is not None and served.load is not None and served.min_version <= version <= served.max_version:
-            # Comes back here, or to a measured hot handler, when the handlers are loaded.
-            return super()._dispatch_message(api_key, version, correlation_id, frame, peer)
+        if isinstance(served, HotApi) and served.min_version <= version <= served.max_version:
+            return super()._dispatch_message(api_key, version, correlation_id, frame, peer)  # its handler is measured
         api = self._metrics.of(api_key)
         started_ns = perf_counter_ns()
         try:
@@ -119,7 +116,7 @@ class MeasuredDispatcher(Dispatcher):
         api.durations.observe(perf_counter_ns() - started_ns)
         return answer
 
-    def _counting_errors(self, key: ApiKey, handle: MessageHandler) -> MessageHandler:
+    def _wrap(self, key: ApiKey, handle: MessageHandler) -> MessageHandler:
         errors = self._metrics.of(key).errors
         depth_max = 1 if key in _ERRORS_OF_TOPICS_ONLY else _ERROR_DEPTH_MAX
 

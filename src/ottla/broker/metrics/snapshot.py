@@ -10,10 +10,12 @@ from typing import NamedTuple, Protocol, TypeAlias
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.metrics.group_figures import CoordinatorFigures
-from ottla.broker.metrics.measured_ports import FlushMetrics, MeasuredStore
-from ottla.broker.metrics.requests import RequestMetrics
+from ottla.broker.metrics.measured_ports import FlushMetrics, MeasuredFlushes, MeasuredStore
+from ottla.broker.metrics.requests import MeasuredDispatcher, RequestMetrics
 from ottla.broker.states import BrokerState
-from ottla.coordinator.runtime import GroupCoordinator
+from ottla.coordination.store import Store
+from ottla.coordinator.group.coordinator import GroupCoordinator
+from ottla.core.clock import Background, Clock
 from ottla.core.metrics import Histogram, HistogramReading
 from ottla.core.timing_wheel import TimingWheel
 from ottla.core.types import TopicPartition
@@ -21,8 +23,8 @@ from ottla.net.server import Server
 from ottla.purgatory.purgatory import Purgatory
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
+from ottla.storage.log_manager import LogManager
 from ottla.storage.log_results import LogFigures
-from ottla.storage.logs_by_dir import LogsByDir
 
 _PARTITIONS_PER_TURN = 250
 
@@ -42,16 +44,18 @@ class BrokerFacts(Protocol):
 
 
 class Sources:
-    """The rooms of a broker, as far as it has come in its start; filled by the composition root."""
+    """The rooms of a broker, as far as it has come in its start, and the measured versions of its parts.
 
-    def __init__(self, broker: BrokerFacts) -> None:
-        self.broker = broker
+    The broker core fills it where metrics are on; `Broker` adds the server.
+    """
+
+    def __init__(self) -> None:
         self.requests = RequestMetrics()
         self.flushes = FlushMetrics()
         self.loop_lag = Histogram()
         self.store: MeasuredStore | None = None
         self.server: Server | None = None
-        self.logs: LogsByDir | None = None
+        self.logs: LogManager | None = None
         self.replicas: Replicas | None = None
         self.cache: MetadataCache | None = None
         self.wheel: TimingWheel | None = None
@@ -59,18 +63,26 @@ class Sources:
         self.groups: CoordinatorFigures | None = None
         self.purgatories: dict[str, Purgatory] = {}
 
+    def dispatcher(self, clock: Clock) -> MeasuredDispatcher:
+        return MeasuredDispatcher(clock, self.requests)
+
+    def measured_store(self, store: Store) -> Store:
+        self.store = MeasuredStore(store)
+        return self.store
+
+    def measured_flushes(self, background: Background) -> Background:
+        return MeasuredFlushes(background, self.flushes)
+
     def show(
         self,
         *,
-        server: Server,
-        logs: LogsByDir,
+        logs: LogManager,
         replicas: Replicas,
         cache: MetadataCache,
         wheel: TimingWheel,
         coordinator: GroupCoordinator,
     ) -> None:
         """From here on a snapshot has these."""
-        self.server = server
         self.logs = logs
         self.replicas = replicas
         self.cache = cache

@@ -1,1 +1,1 @@
-"""The consumer: a core without I/O in one file per decision, a blocking face and an asyncio face over it."""
+"""The consumer: a core without I/O, one file per decision; the blocking and the asyncio consumer use it."""

@@ -1,6 +1,6 @@
-"""The asyncio consumer: the blocking one's names, with `await` where a call may wait; all in one event loop.
+"""The asyncio consumer: the methods of the blocking one, with `await` where a call may wait; all in one event loop.
 
-A thin face over `session.py`; the client loop is the loop itself.
+A thin layer over `session.py`; the event loop is the client loop.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class _LoopWaiting:
-    """The user's task waits on a future; the client loop is the same loop."""
+    """The user's task waits for a future; the client loop is the same event loop."""
 
     def __init__(self, network: AsyncioNetwork) -> None:
         self._loop = network.loop
@@ -76,7 +76,7 @@ class _LoopWaiting:
 
 
 class Consumer:
-    """Made and used within one event loop, by one task at a time: a second one while a call runs raises
+    """Create and use it within one event loop, in one task at a time: a second task during a call raises
     `ConcurrentUse`; only `wakeup` may be called from anywhere. `await close()` it, or use `async with`.
     """
 
@@ -87,7 +87,7 @@ class Consumer:
     def from_properties(
         cls, path: "str | Path", settings: Mapping[str, Any] | None = None, /, **keywords: Any
     ) -> "Consumer":
-        """From a properties file; keys that are not a consumer's are warned of only."""
+        """From a properties file; keys that are not a consumer's only give a warning."""
         consumer = cls.__new__(cls)
         consumer._start(ClientConfig.from_properties(CONSUMER_DEFINITION, path, settings, **keywords))
         return consumer
@@ -111,12 +111,12 @@ class Consumer:
     # Reading.
 
     async def poll(self, timeout_ms: int = 500, *, max_records: int | None = None) -> list[ConsumerRecord]:
-        """The next records, after waiting for them at most so long. Rebalances happen here."""
+        """The next records; waits for them up to `timeout_ms`. Rebalances happen here."""
         with self._sole_use():
             return await self._session.poll(timeout_ms, max_records)
 
     async def poll_arrow(self, timeout_ms: int = 500, *, with_headers: bool = False) -> "pyarrow.RecordBatch | None":
-        """The next records of one partition as a `pyarrow.RecordBatch`; None when none came."""
+        """The next records of one partition as a `pyarrow.RecordBatch`; None if none came."""
         from ottla.clients.consumer.arrow import decode_arrow
 
         with self._sole_use():
@@ -129,7 +129,7 @@ class Consumer:
                 yield record
 
     def wakeup(self) -> None:
-        """From any thread: the call that waits now, or the next one, raises `WokenUp`."""
+        """From any thread: make the call that waits now, or the next one, raise `WokenUp`."""
         self._session.is_woken = True
         self._network.post(self._waiting.wake)
 
@@ -138,7 +138,7 @@ class Consumer:
     async def subscribe(
         self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None
     ) -> None:
-        """Topics by name, or all that a compiled pattern finds now and later. Methods of the listener may be
+        """Topics by name, or all that a compiled pattern matches now and later. Methods of the listener may be
         coroutines.
         """
         with self._sole_use():
@@ -188,7 +188,7 @@ class Consumer:
     def seek(
         self, topic_partition: TopicPartition, offset: Offset | OffsetAndMetadata, *, until: Offset | None = None
     ) -> None:
-        """With `until`, no more is asked for than leads up to that offset."""
+        """With `until`, fetch only up to that offset."""
         with self._sole_use():
             self._core.seek(TopicPartition(*topic_partition), checked_offset(offset), until=until)
 
@@ -261,7 +261,7 @@ class Consumer:
     # The end.
 
     async def close(self, timeout_ms: int = 30_000) -> None:
-        """Commit if that is automatic, tell the listener that all is revoked, leave the group. Twice does nothing."""
+        """Commit if commits are automatic, revoke all partitions, leave the group. A second call does nothing."""
         if self._session.is_closed:
             return
         with self._sole_use():
@@ -280,13 +280,13 @@ class Consumer:
 
     @contextmanager
     def _sole_use(self) -> Iterator[None]:
-        """One task at a time; a listener, which runs in the task that polls, may call back in."""
+        """One task at a time; a listener runs in the task that polls and may call the consumer."""
         if self._session.is_closed:
             raise ClientClosed("the consumer is closed")
         task = asyncio.current_task()
         before = self._owner
         if before is not None and before is not task:
-            raise ConcurrentUse("the consumer is in use by another task; have one per task, or a lock around it")
+            raise ConcurrentUse("the consumer is in use by another task; use one per task, or a lock")
         self._owner = task
         try:
             yield

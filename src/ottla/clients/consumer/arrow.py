@@ -1,4 +1,4 @@
-"""Fetched batches to Arrow, for `poll_arrow`: the only part of the consumer that needs pyarrow, loaded when used."""
+"""Fetched batches to Arrow, for `poll_arrow`: the only part of the consumer that needs pyarrow, imported on use."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def decode_arrow(wanted: WantedBatches | None, *, with_headers: bool, check_crcs: bool) -> "pyarrow.RecordBatch | None":
-    """All records of an answer's part for one partition; None when there are none."""
+    """All records that an answer has for one partition; None if there are none."""
     if wanted is None:
         return None
     topic, partition = wanted.topic_partition

@@ -1,7 +1,7 @@
-"""Committing offsets and reading back what is committed.
+"""Commits offsets and reads committed offsets.
 
-Lives in the loop. Commits go out one after the other, in the order of the calls, so that an older one never undoes a
-newer one; one that is waited for is tried again while its time lasts, the others are not.
+Runs in the client loop. Commits are sent one after the other, in the order of the calls, so that an older one never
+undoes a newer one. A blocking commit is retried until its timeout, the others are not.
 """
 
 from collections import deque
@@ -27,10 +27,9 @@ from ottla.protocol.messages.offset_commit import (
 )
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 
-# The newest versions that name one group and topics by their names.
+# The newest versions that have one group, and topics by name.
 _COMMIT_VERSIONS: Final = (2, 9)
 _FETCH_VERSIONS: Final = (1, 7)
-_FETCH_RETRIED: Final = COORDINATOR_RETRIABLE - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 _LOST: Final = STALE_COORDINATOR | {ErrorCode.REQUEST_TIMED_OUT}
 
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
@@ -39,17 +38,17 @@ OnFetched: TypeAlias = Callable[[dict[TopicPartition, OffsetAndMetadata] | Clien
 
 
 class Committer(Protocol):
-    """In whose name offsets are committed; `group.py` is it."""
+    """The member that commits; `group.py` implements it."""
 
     @property
     def identity(self) -> GroupMetadata: ...
 
     def refusal_to_commit(self) -> ClientError | None:
-        """Why a commit can't succeed now, without asking."""
+        """Why a commit can't succeed now, without a request."""
         ...
 
     def on_commit_error(self, error_code: int, identity: GroupMetadata) -> None:
-        """The coordinator's word on the membership under which a commit was sent."""
+        """The coordinator's answer about the membership that sent a commit."""
         ...
 
 
@@ -83,7 +82,7 @@ class Commits:
         return not self._queue
 
     def commit(self, offsets: Offsets, *, timeout_ms: int, is_retried: bool, on_committed: OnCommitted) -> None:
-        """Calls back once: None, or why it failed. Nothing to commit is done when all before it are."""
+        """Call back once: with None, or why it failed. An empty commit is done when all commits before it are."""
         deadline_ms = self._network.now_ms() + timeout_ms
         commit = _Commit(
             dict(offsets), on_committed, deadline_ms=deadline_ms, timeout_ms=timeout_ms, is_retried=is_retried
@@ -110,7 +109,7 @@ class Commits:
         def on_known(failure: ClientError | None) -> None:
             timer = state[0]
             if timer is None:
-                return  # given up meanwhile
+                return  # it failed meanwhile
             timer.cancel()
             state[0] = None
             if failure is not None:
@@ -191,7 +190,7 @@ class Commits:
         group_id = self._committer.identity.group_id
         return TimedOut(
             f"group {group_id}: offsets not committed within {commit.timeout_ms} ms:"
-            f" {why or 'its coordinator was not found'}"
+            f" {why or 'the coordinator was not found'}"
         )
 
     def _finish(self, commit: _Commit, outcome: ClientError | None) -> None:
@@ -200,7 +199,7 @@ class Commits:
         self._network.call_soon(self._send_first)
 
     def fetch(self, topic_partitions: Iterable[TopicPartition], *, timeout_ms: int, on_fetched: OnFetched) -> None:
-        """What the group has committed for these partitions; those without a commit are left out."""
+        """The committed offsets of these partitions; those without a commit are left out."""
         _CommittedFetch(self, numbers_by_topic(topic_partitions), timeout_ms, on_fetched).attempt()
 
     def _read_fetched(
@@ -225,7 +224,7 @@ class Commits:
 
 
 class _CommittedFetch:
-    """One question for committed offsets on its way, through coordinators that move, until its time is over."""
+    """One request for committed offsets, retried while coordinators move, until its timeout."""
 
     def __init__(self, owner: Commits, topics: dict[str, list[int]], timeout_ms: int, on_fetched: OnFetched) -> None:
         self._owner = owner
@@ -275,7 +274,7 @@ class _CommittedFetch:
             self._finish(outcome)
 
     def _give_up(self) -> None:
-        why = self._why or self._coordinator.failure or "its coordinator was not found"
+        why = self._why or self._coordinator.failure or "the coordinator was not found"
         group_id = self._coordinator.group_id
         self._finish(TimedOut(f"group {group_id}: committed offsets not read within {self._timeout_ms} ms: {why}"))
 

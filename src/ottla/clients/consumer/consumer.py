@@ -1,7 +1,7 @@
 """The blocking consumer: `with Consumer({...}) as consumer: consumer.subscribe([...]); consumer.poll(timeout_ms=500)`.
 
-A thin face: what the calls do is `session.py`, what happens in the background is `core.py` on the client's own thread.
-Importing it imports next to nothing; the rest comes with the first consumer that is made.
+A thin layer: `session.py` implements the calls, `core.py` the background work on the client's own thread.
+Importing this module imports next to nothing; the first consumer imports the rest.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _ThreadWaiting:
         self._is_set = False
 
     def wake(self) -> None:
-        """In the loop."""
+        """Runs in the client loop."""
         self._is_set = True
 
     def wake_from_outside(self) -> None:
@@ -86,8 +86,8 @@ class _ThreadWaiting:
 
 
 class Consumer:
-    """Owned by one thread at a time: use from a second one while a call runs raises `ConcurrentUse`; only `wakeup` may
-    be called from anywhere. Settings are Kafka's keys, as a mapping or as keywords with underscores. `close` it.
+    """For one thread at a time: a second thread during a call raises `ConcurrentUse`; only `wakeup` may be called from
+    anywhere. Settings are Kafka's keys, as a mapping or as keywords with underscores. `close` it.
     """
 
     def __init__(self, settings: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
@@ -97,7 +97,7 @@ class Consumer:
     def from_properties(
         cls, path: str | Path, settings: Mapping[str, Any] | None = None, /, **keywords: Any
     ) -> Consumer:
-        """From a properties file; keys that are not a consumer's are warned of only."""
+        """From a properties file; keys that are not a consumer's only give a warning."""
         consumer = cls.__new__(cls)
         consumer._start(configs.ClientConfig.from_properties(keys.CONSUMER_DEFINITION, path, settings, **keywords))
         return consumer
@@ -114,7 +114,7 @@ class Consumer:
             )
             self._session = session.Session(core, config, waiting)
         except BaseException:
-            self._network.close()  # a deserializer or an interceptor that can't be had
+            self._network.close()  # a deserializer or an interceptor could not be created
             raise
         self._core = core
         self._waiting = waiting
@@ -128,15 +128,15 @@ class Consumer:
     # Reading.
 
     def poll(self, timeout_ms: int = 500, *, max_records: int | None = None) -> list[ConsumerRecord]:
-        """The next records, after waiting for them at most so long; `max.poll.records` of them at most.
+        """The next records, `max.poll.records` at most; waits for them up to `timeout_ms`.
 
-        Rebalances happen here: call it at least every `max.poll.interval.ms`, or the group goes on without you.
+        Rebalances happen here: call it at least every `max.poll.interval.ms`, or this member leaves the group.
         """
         return self._run(self._session.poll(timeout_ms, max_records))
 
     def poll_arrow(self, timeout_ms: int = 500, *, with_headers: bool = False) -> pyarrow.RecordBatch | None:
-        """The next records of one partition as a `pyarrow.RecordBatch` in the schema of Spark's Kafka source; None when
-        none came. No Python object is made per record. Needs the extra `columns`.
+        """The next records of one partition as a `pyarrow.RecordBatch` in the schema of Spark's Kafka source; None if
+        none came. Creates no Python object per record. Needs the extra `columns`.
         """
         from ottla.clients.consumer.arrow import decode_arrow
 
@@ -144,61 +144,61 @@ class Consumer:
         return decode_arrow(wanted, with_headers=with_headers, check_crcs=self.config.get_bool("check.crcs"))
 
     def poll_fetched(self, timeout_ms: int = 500) -> WantedBatches | None:
-        """The next batches of one partition as they were fetched, for whoever decodes them in a way of its own."""
+        """The next batches of one partition as they were fetched, for callers that decode them themselves."""
         return self._run(self._session.poll_fetched(timeout_ms))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Record by record, without end. Automatic commits cover a record only when the next poll follows it."""
+        """Record by record, without end. An automatic commit includes a record only after the next poll."""
         while True:
             yield from self.poll()
 
     def wakeup(self) -> None:
-        """From any thread: the call that waits now, or the next one, raises `WokenUp`."""
+        """From any thread: make the call that waits now, or the next one, raise `WokenUp`."""
         self._session.is_woken = True
         self._waiting.wake_from_outside()
 
     # What to read.
 
     def subscribe(self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None) -> None:
-        """Topics by name, or all that a compiled pattern finds now and later; the group shares partitions out.
+        """Topics by name, or all that a compiled pattern matches now and later; the group assigns the partitions.
 
-        Replaces the subscription before it. Excludes `assign`.
+        Replaces the subscription before it. Not together with `assign`.
         """
         self._run(self._session.subscribe(topics, listener))
 
     def unsubscribe(self) -> None:
-        """From topics or partitions; leaves the group."""
+        """Give up all topics or partitions, and leave the group."""
         self._run(self._session.unsubscribe())
 
     def subscription(self) -> set[str]:
-        """The topics; of a pattern, those that it means now."""
+        """The topics; for a pattern, those that it matches now."""
         subscription = self._core.subscription
         return set(subscription.topics) if subscription.is_of_group else set()
 
     def assign(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """These partitions, by hand and without a group's rebalances. Excludes `subscribe`."""
+        """Read exactly these partitions, without a group's rebalances. Not together with `subscribe`."""
         self._do(lambda: self._session.assign(topic_partitions))
 
     def assignment(self) -> set[TopicPartition]:
         return set(self._core.subscription.states)
 
     def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[TopicPartition]:
-        """Raises `TimedOut` for a topic that doesn't turn up."""
+        """Raises `TimedOut` for a topic that does not appear in time."""
         count = self._run(self._session.partition_count(topic, timeout_ms))
         return [types.TopicPartition(topic, number) for number in range(count)]
 
     def leader_of(self, topic_partition: TopicPartition) -> BrokerId | None:
-        """The broker that leads a partition, by what is known now; None without one, or for a topic not in view."""
+        """The leader of a partition in the current metadata; None if there is none, or for an unknown topic."""
         leader_id = self._core.metadata.leader_of(types.TopicPartition(*topic_partition))
         return None if leader_id == cluster_view.NO_LEADER else leader_id
 
     @property
     def unreachable(self) -> errors.ClientError | None:
-        """Why no broker answers at the moment; None while one does. Poll goes on trying all the same."""
+        """Why no broker answers at the moment; None while one does. Poll retries in any case."""
         return self._core.metadata.failure
 
     def pause(self, *topic_partitions: TopicPartition) -> None:
-        """Poll returns nothing of them until `resume`; what was fetched is kept. A rebalance forgets it."""
+        """Poll returns no records of them until `resume`; fetched records are kept. A rebalance ends the pause."""
         self._in_loop(lambda: self._core.set_paused(topic_partitions, is_paused=True))
 
     def resume(self, *topic_partitions: TopicPartition) -> None:
@@ -212,15 +212,15 @@ class Consumer:
     def seek(
         self, topic_partition: TopicPartition, offset: Offset | OffsetAndMetadata, *, until: Offset | None = None
     ) -> None:
-        """Poll goes on from there. With `until`, no more is asked for than leads up to that offset; what an answer
-        brings beyond it is handed out all the same.
+        """Poll continues from there. With `until`, the consumer fetches only up to that offset, but also returns
+        further records that an answer has.
         """
         self._in_loop(
             lambda: self._core.seek(types.TopicPartition(*topic_partition), checked_offset(offset), until=until)
         )
 
     def seek_to_beginning(self, *topic_partitions: TopicPartition) -> None:
-        """All that are assigned unless some are given; found when poll or `position` needs it."""
+        """All assigned partitions by default; the offset is looked up when poll or `position` needs it."""
         self._in_loop(lambda: self._core.seek_by(topic_partitions or self.assignment(), reset.EARLIEST))
 
     def seek_to_end(self, *topic_partitions: TopicPartition) -> None:
@@ -229,7 +229,7 @@ class Consumer:
     def seek_to_time(
         self, timestamp_ms: TimestampMs, *topic_partitions: TopicPartition, timeout_ms: int | None = None
     ) -> None:
-        """To the first record at or after a time, or to the end where there is none."""
+        """To the first record at or after a time, or to the end if there is none."""
         wanted = topic_partitions or tuple(self.assignment())
         found = self.offsets_for_times(dict.fromkeys(wanted, timestamp_ms), timeout_ms=timeout_ms)
         for topic_partition, offset in found.items():
@@ -239,7 +239,7 @@ class Consumer:
                 self.seek(topic_partition, values.OffsetAndMetadata(offset.offset, "", offset.leader_epoch))
 
     def position(self, topic_partition: TopicPartition, timeout_ms: int | None = None) -> Offset:
-        """The offset that poll returns next."""
+        """The next offset that poll returns."""
         return self._run(self._session.position(topic_partition, timeout_ms))
 
     def beginning_offsets(
@@ -250,35 +250,35 @@ class Consumer:
     def end_offsets(
         self, topic_partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, Offset]:
-        """One beyond the last record; with read_committed, beyond the last that is decided."""
+        """The offset after the last record; with read_committed, the last stable offset."""
         return self._run(self._session.ends(topic_partitions, timeout_ms, is_beginning=False))
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, TimestampMs], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after each time; None where there is none."""
+        """The first record at or after each time; None if there is none."""
         return self._run(self._session.find_offsets(timestamps, timeout_ms))
 
     def lag(self, topic_partition: TopicPartition) -> int | None:
-        """Records from the position to the end that the last fetch saw; None before the first one."""
+        """Records from the position to the end as of the last fetch; None before the first one."""
         return self._in_loop(lambda: self._core.lag_of(types.TopicPartition(*topic_partition)))
 
     # Committing.
 
     def commit(self, offsets: Offsets | None = None, timeout_ms: int | None = None) -> None:
-        """All that poll has returned, or these offsets: each the next one to read. Waits; retries what can pass."""
+        """Commit all that poll has returned, or these offsets (the next ones to read). Waits and retries."""
         self._run(self._session.commit(offsets, timeout_ms))
 
     def commit_async(self, offsets: Offsets | None = None, callback: session.OnCommit | None = None) -> None:
-        """The same without waiting, tried once; commits stay in order. `callback(offsets, error or None)` runs within
-        a later poll or close.
+        """The same without waiting and without retries; commits stay in order. `callback(offsets, error or None)` runs
+        in a later poll or close.
         """
         self._do(lambda: self._session.commit_async(offsets, callback))
 
     def committed(
         self, topic_partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None where nothing is."""
+        """What the group has committed; None for partitions without a commit."""
         return self._run(self._session.committed(topic_partitions, timeout_ms))
 
     def group_metadata(self) -> GroupMetadata:
@@ -286,13 +286,13 @@ class Consumer:
         return self._in_loop(self._core.identity)
 
     def enforce_rebalance(self, reason: str = "enforce_rebalance was called") -> None:
-        """Let the group share its partitions out anew; happens in later polls."""
+        """Make the group rebalance; it happens in later polls."""
         self._in_loop(lambda: self._core.enforce_rebalance(reason))
 
     # The end.
 
     def close(self, timeout_ms: int = 30_000) -> None:
-        """Commit if that is automatic, tell the listener that all is revoked, leave the group. Twice does nothing."""
+        """Commit if commits are automatic, revoke all partitions, leave the group. A second call does nothing."""
         if self._session.is_closed:
             return
         try:
@@ -312,11 +312,11 @@ class Consumer:
     # One user at a time.
 
     def _run(self, call: Coroutine[Any, None, T]) -> T:
-        """To its end: where a coroutine of the session waits, this thread blocks."""
+        """Run a coroutine of the session to its end: where it waits, this thread blocks."""
         if not self._use.acquire(blocking=False):
             call.close()
             raise consumer_errors.ConcurrentUse(
-                "the consumer is in use by another thread; have one per thread, or a lock around it"
+                "the consumer is in use by another thread; use one per thread, or a lock"
             )
         try:
             call.send(None)
@@ -357,5 +357,5 @@ def wall_ms() -> TimestampMs:
 def checked_offset(offset: Offset | OffsetAndMetadata) -> OffsetAndMetadata:
     taken = offset if isinstance(offset, values.OffsetAndMetadata) else values.OffsetAndMetadata(offset)
     if taken.offset < 0:
-        raise ValueError(f"seek to {taken.offset}: an offset is never below 0")
+        raise ValueError(f"seek to {taken.offset}: an offset can't be below 0")
     return taken

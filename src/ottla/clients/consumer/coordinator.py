@@ -1,7 +1,7 @@
 """The coordinator of a consumer's group: requests to it, on a connection of its own.
 
-Lives in the client loop. What an answer means for the group is `group.py`'s and `commits.py`'s to say; they call `lost`
-when it shows that the coordinator is another.
+Runs in the client loop. `group.py` and `commits.py` decide what an answer means; they call `lost` when it shows that
+the coordinator has moved.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class Coordinator:
         self.group_id = group_id
         self._network = network
         self._coordinators = coordinators
-        self._broken: ClientError | None = None  # the connection that the last coordinator was lost with
+        self._broken: ClientError | None = None  # why the connection to the last coordinator was lost
 
     @property
     def broker_id(self) -> BrokerId | None:
@@ -30,11 +30,11 @@ class Coordinator:
 
     @property
     def failure(self) -> ClientError | None:
-        """Why it isn't known, for who gives up waiting."""
+        """Why it isn't known, for the error of a caller that times out."""
         return self._coordinators.failure(GROUP, self.group_id) or self._broken
 
     def find(self, on_known: Callable[[ClientError | None], None]) -> None:
-        """Calls back when it is known, which may be at once; or with an error that no later try can mend."""
+        """Call back when it is known, perhaps at once; or with an error that is not retriable."""
 
         def found(outcome: BrokerId | ClientError) -> None:
             if isinstance(outcome, BrokerError):
@@ -49,7 +49,7 @@ class Coordinator:
         self._coordinators.find(GROUP, self.group_id, found)
 
     def lost(self) -> None:
-        """Another answered, or none: the next `find` looks again."""
+        """The coordinator has moved or is gone: the next `find` looks it up again."""
         self._coordinators.forget(GROUP, self.group_id)
 
     def ask(
@@ -61,9 +61,10 @@ class Coordinator:
         versions: tuple[int, int] | None = None,
         is_beside: bool = False,
     ) -> None:
-        """On the coordinator's own connection; one that breaks makes the coordinator unknown.
+        """Send on the coordinator's own connection; if that breaks, the coordinator is unknown.
 
-        `is_beside`: on the other one, past a join that waits: a broker answers the requests of a connection in order.
+        `is_beside`: send on the other connection, because a broker answers the requests of a connection in order and a
+        join waits on this one.
         """
         broker_id = self.broker_id
         if broker_id is None:

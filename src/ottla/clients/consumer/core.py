@@ -1,6 +1,6 @@
-"""The consumer without I/O: subscription, group, positions and fetches wired together, over the network port.
+"""The consumer without I/O: connects subscription, group, positions and fetches, over the network port.
 
-Lives in the client loop, but for a few plain attributes that the user's side reads or writes (`attention`,
+Runs in the client loop, except for a few plain attributes that the user's side reads or writes (`attention`,
 `last_poll_ms`, `is_polling`); each of them has one writer.
 """
 
@@ -32,13 +32,13 @@ from ottla.clients.network.port import Network
 from ottla.core.errors import ErrorCode
 from ottla.core.types import Offset, TimestampMs, TopicPartition
 
-# What a topic's metadata can say that no later try mends.
+# Errors in a topic's metadata that are not retriable.
 _TOPIC_ERRORS: Final = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
 class ConsumerCore:
-    """One per consumer. `on_attention` wakes the user's side: records, an event or an error wait; `hand_over` is how
-    the user's side has something done in the client loop without waiting for it.
+    """One per consumer. `on_attention` wakes the user's side: records, an event or an error wait; with `hand_over` the
+    user's side runs something in the client loop without waiting for it.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ConsumerCore:
             reset=reset,
             backoff=backoff,
             on_valid=lambda: self._fetcher.send(),
-            on_reset=self._positions.tend,
+            on_reset=self._positions.advance,
             on_error=self._put_error,
         )
         self._fetcher = Fetcher(
@@ -129,26 +129,26 @@ class ConsumerCore:
             fetch_settings,
             is_unchecked=self._validation.is_open,
             on_ready=on_attention,
-            on_reset=self._positions.tend,
+            on_reset=self._positions.advance,
         )
         metadata.on_change.append(self._metadata_changed)
 
-    # Driving it.
+    # Progress.
 
-    def tend(self) -> None:
-        """Do all that can be done; the user's side comes here with each poll that has to wait."""
+    def advance(self) -> None:
+        """Do all that can be done; each poll that has to wait calls it."""
         if self.group is not None and self.subscription.is_of_group:
             self.group.is_wanted = True
-            self.group.tend()
-        self._positions.tend()
+            self.group.advance()
+        self._positions.advance()
         self.fetch()
 
     def fetch(self) -> None:
-        self._validation.tend()
+        self._validation.advance()
         self._fetcher.send()
 
     def take_error(self) -> ClientError | None:
-        """The next thing to raise; a missing position that was found or sought meanwhile is none."""
+        """The next error to raise; not a missing position that was found or set meanwhile."""
         while self.errors:
             error = self.errors.popleft()
             if not isinstance(error, NoOffsetForPartition):
@@ -159,7 +159,7 @@ class ConsumerCore:
         return None
 
     def take_event(self) -> RebalanceEvent | None:
-        """The next thing to tell the listener; `finish` it. Without any, and without errors, attention is over."""
+        """The next event for the listener; `finish` it. Without events and errors, attention ends."""
         event = self.group.take_event() if self.group is not None else None
         if event is None and not self.errors:
             self.attention = False
@@ -168,7 +168,7 @@ class ConsumerCore:
     def finish(self, event: RebalanceEvent) -> None:
         assert self.group is not None
         self.group.finish(event)
-        self._positions.tend()
+        self._positions.advance()
         self.fetch()
 
     # What to read.
@@ -189,7 +189,7 @@ class ConsumerCore:
         group.subscribed()
 
     def assign(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        self.subscription.assign_by_hand(TopicPartition(*topic_partition) for topic_partition in topic_partitions)
+        self.subscription.assign_partitions(TopicPartition(*topic_partition) for topic_partition in topic_partitions)
         self._show_topics()
 
     def unsubscribe(self, reason: str, on_done: Callable[[], None]) -> None:
@@ -208,7 +208,7 @@ class ConsumerCore:
     def seek_by(self, topic_partitions: Iterable[TopicPartition], strategy: ResetStrategy) -> None:
         for state in [self.subscription.state_of(topic_partition) for topic_partition in topic_partitions]:
             state.seek_by(strategy)
-        self._positions.tend()
+        self._positions.advance()
 
     def set_paused(self, topic_partitions: Iterable[TopicPartition], *, is_paused: bool) -> None:
         for state in [self.subscription.state_of(topic_partition) for topic_partition in topic_partitions]:
@@ -239,7 +239,7 @@ class ConsumerCore:
         self._need_group("enforce_rebalance").rejoin(reason)
 
     def lag_of(self, topic_partition: TopicPartition) -> int | None:
-        """Records from the position to the end, as the last fetch showed it."""
+        """Records from the position to the end as of the last fetch."""
         state = self.subscription.state_of(topic_partition)
         is_committed_only = self._config.get_str("isolation.level") == "read_committed"
         end: Offset | None = state.last_stable_offset if is_committed_only else state.high_watermark
@@ -253,11 +253,11 @@ class ConsumerCore:
 
     def _need_group(self, call: str) -> Group:
         if self.group is None:
-            raise IllegalUse(f"{call} needs a group.id; without one, assign partitions by hand")
+            raise IllegalUse(f"{call} needs a group.id; without one, use assign")
         return self.group
 
     def _show_topics(self) -> None:
-        """Keep in view what is read, and what a leader shares out."""
+        """Keep metadata of the topics that this consumer reads, and of those that it assigns as leader."""
         if self.subscription.kind is Kind.PATTERN:
             self.metadata.set_topics(None)
         else:
@@ -276,7 +276,7 @@ class ConsumerCore:
                     self._put_error(error_of(code, f"topic {topic}"))
         if self.group is not None and subscription.is_of_group:
             self.group.metadata_changed()
-        self._positions.tend()
+        self._positions.advance()
         self.fetch()
 
     def _match(self) -> None:

@@ -1,6 +1,6 @@
-"""What a consumer's user has to tell apart, each as an exception of its own; the code on the wire stays with it.
+"""The exceptions of a consumer; each keeps the error code of the broker, if it has one.
 
-`error_of` chooses the class for a code; a code without a class of its own is a plain `BrokerError`.
+`error_of` chooses the class for a code; a code without its own class becomes a plain `BrokerError`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,19 +12,19 @@ from ottla.core.types import Offset, TopicPartition
 
 
 class ConcurrentUse(ClientError):
-    """A consumer was used from a second thread or task while the first was still in it."""
+    """A second thread or task used a consumer during a call of the first."""
 
 
 class IllegalUse(ClientError):
-    """A call that doesn't fit the consumer's state: `assign` beside `subscribe`, a partition that isn't assigned."""
+    """A call that doesn't fit the consumer's state: `assign` after `subscribe`, a partition that isn't assigned."""
 
 
 class WokenUp(ClientError):
-    """`wakeup` was called: the call that waited was given up, nothing of it was done."""
+    """`wakeup` was called: the waiting call ended and did nothing."""
 
 
 class DeserializationFailed(ClientError):
-    """A record's key or value could not be read; the position stays at it, so `seek` can pass it."""
+    """A record's key or value could not be deserialized; the position stays at the record, `seek` can skip it."""
 
     def __init__(self, topic_partition: TopicPartition, offset: Offset, part: str, reason: BaseException) -> None:
         self.topic_partition = topic_partition
@@ -35,7 +35,7 @@ class DeserializationFailed(ClientError):
 
 
 class RecordTooLarge(ClientError):
-    """A partition's next batch is larger than `max.partition.fetch.bytes`, and its broker sends no more than that."""
+    """A partition's next batch is larger than `max.partition.fetch.bytes`, and the broker does not send it whole."""
 
     def __init__(self, topic_partition: TopicPartition, offset: Offset, limit_bytes: int) -> None:
         self.topic_partition = topic_partition
@@ -47,7 +47,7 @@ class RecordTooLarge(ClientError):
 
 
 class InvalidOffset(BrokerError):
-    """There is no position to read from, and `auto.offset.reset=none` forbids to choose one."""
+    """There is no position to read from, and `auto.offset.reset=none` allows no other."""
 
     def __init__(self, error_code: int, what: str, topic_partitions: Iterable[TopicPartition]) -> None:
         self.topic_partitions = tuple(topic_partitions)
@@ -55,7 +55,7 @@ class InvalidOffset(BrokerError):
 
 
 class OffsetOutOfRange(InvalidOffset):
-    """A position lies outside of what its partition holds."""
+    """A position is outside of the partition's log."""
 
     def __init__(self, positions: Mapping[TopicPartition, Offset]) -> None:
         self.positions = dict(positions)
@@ -65,9 +65,9 @@ class OffsetOutOfRange(InvalidOffset):
 
 
 class LogTruncation(OffsetOutOfRange):
-    """A partition's new leader has not all that was read: records are lost, others may stand in their place.
+    """A partition's new leader lacks records that were read: they are lost, and others may have their offsets.
 
-    `divergent_offset` is the first offset that differs, None where the leader can't tell.
+    `divergent_offset` is the first offset that differs, None if the leader can't say.
     """
 
     def __init__(self, topic_partition: TopicPartition, position: Offset, divergent_offset: Offset | None) -> None:
@@ -91,7 +91,7 @@ class NoOffsetForPartition(InvalidOffset):
 
 
 class CommitFailed(BrokerError):
-    """The group went on without this member: what it read may be another's already, and is not committed."""
+    """This member is out of the group: its partitions may belong to another already, and nothing was committed."""
 
 
 class RebalanceInProgress(BrokerError):
@@ -99,7 +99,7 @@ class RebalanceInProgress(BrokerError):
 
 
 class FencedInstanceId(BrokerError):
-    """Another member has joined under this one's `group.instance.id`: this one is out for good."""
+    """Another member has joined with the same `group.instance.id`: this one can't come back."""
 
 
 class GroupAuthorizationFailed(BrokerError):
@@ -111,7 +111,7 @@ class TopicAuthorizationFailed(BrokerError):
 
 
 class InvalidTopic(BrokerError):
-    """A name that no topic can have."""
+    """An invalid topic name."""
 
 
 class InvalidGroupId(BrokerError):
@@ -123,7 +123,7 @@ class GroupMaxSizeReached(BrokerError):
 
 
 class InconsistentGroupProtocol(BrokerError):
-    """No assignor that all members of the group have, or what a member sent can't be read."""
+    """The members of the group have no assignor in common, or a member sent an invalid subscription."""
 
 
 class InvalidSessionTimeout(BrokerError):
@@ -131,7 +131,7 @@ class InvalidSessionTimeout(BrokerError):
 
 
 class OffsetMetadataTooLarge(BrokerError):
-    """The text committed with an offset is longer than the broker allows."""
+    """The metadata committed with an offset is longer than the broker allows."""
 
 
 class UnknownTopicOrPartition(BrokerError):
@@ -139,7 +139,7 @@ class UnknownTopicOrPartition(BrokerError):
 
 
 class CorruptRecords(BrokerError):
-    """The broker found its own copy of a partition damaged."""
+    """The broker found that its copy of a partition is corrupt."""
 
 
 _CLASSES: Final[dict[int, type[BrokerError]]] = {

@@ -1,8 +1,7 @@
-"""Between the client loop that fetches and the user who reads: what was fetched, cut into records only when it is
-handed out.
+"""Fetched batches between the client loop, which fetches, and the user, who reads; split into records only when read.
 
 The client loop appends; everything else runs on the user's side. A batch is checked and decoded when its turn comes, so
-what a seek or a rebalance drops has cost nothing.
+batches that a seek or a rebalance drops cost nothing.
 """
 
 from collections import deque
@@ -18,12 +17,12 @@ from ottla.records.errors import CorruptBatch
 from ottla.records.fetched_record import split_records
 from ottla.records.header import read_header
 
-# Bytes to a value of the user's; None (no key, a tombstone) is not passed through it.
+# Bytes to a user's object; not called for None (no key, a tombstone).
 Deserializer: TypeAlias = Callable[[bytes], Any]
 
 
 class FetchedPartition:
-    """One partition's part of an answer; or, with an error, what to raise when its turn comes."""
+    """One partition's part of an answer; or an error to raise when its turn comes."""
 
     __slots__ = (
         "_batch",
@@ -55,12 +54,12 @@ class FetchedPartition:
 
     @property
     def is_current(self) -> bool:
-        """Whether it still belongs to its partition's position."""
+        """Whether it still fits its partition's position."""
         state = self.state
         return state.is_assigned and state.seek_count == self.seek_count
 
     def take(self, count: int, *, check_crcs: bool) -> list[ConsumerRecord]:
-        """Up to `count` of the next records; empty when all were taken. The position moves with them."""
+        """Up to `count` of the next records; empty when all were taken. Moves the position."""
         wanted = self.wanted
         assert wanted is not None
         state = self.state
@@ -78,7 +77,7 @@ class FetchedPartition:
         elif self._next_start < len(wanted.starts):
             state.position = taken[-1].offset + 1
         else:
-            state.position = wanted.next_offset  # beyond markers and what was compacted away, too
+            state.position = wanted.next_offset  # also past markers and records that compaction removed
         state.position_epoch = taken[-1].leader_epoch
         return taken
 
@@ -89,13 +88,13 @@ class FetchedPartition:
         return wanted is not None and self._next_start == len(wanted.starts) and self._next_record == len(self._batch)
 
     def detach(self) -> None:
-        """Keep its own bytes only: a slice would keep the whole answer, with all other partitions, for as long."""
+        """Copy its own bytes: a slice would keep the whole answer, with all other partitions, in memory."""
         wanted = self.wanted
         if wanted is not None and isinstance(wanted.data, memoryview):
             self.wanted = wanted._replace(data=wanted.data.tobytes())
 
     def put_back(self, count: int) -> None:
-        """The last `count` records that were taken were not handed out after all."""
+        """Return the last `count` records: the user did not get them."""
         self._next_record -= count
         self.state.position = self._batch[self._next_record].offset
 
@@ -107,7 +106,7 @@ class FetchedPartition:
                 wanted.starts[self._next_start],
                 topic=topic,
                 partition=partition,
-                from_offset=wanted.from_offset,  # a batch is served whole, also what lies before
+                from_offset=wanted.from_offset,  # a broker sends whole batches, with earlier records too
                 check_crc=check_crcs,
             )
         except CorruptBatch as damage:
@@ -119,7 +118,7 @@ class FetchedPartition:
 
 
 class FetchBuffer:
-    """Owned by one consumer. `on_drained` is called when room was made that the client loop waits for."""
+    """Owned by one consumer. Calls `on_drained` when there is room that the client loop waits for."""
 
     def __init__(
         self,
@@ -129,8 +128,8 @@ class FetchBuffer:
         value_deserializer: Deserializer | None,
         on_drained: Callable[[], None],
     ) -> None:
-        self.ready: deque[FetchedPartition] = deque()  # the client loop's only door: it appends
-        self.is_loop_waiting = False  # the client loop has stopped asking for want of room
+        self.ready: deque[FetchedPartition] = deque()  # the client loop only appends to it
+        self.is_loop_waiting = False  # the client loop stopped fetching because the buffer is full
         self._check_crcs = check_crcs
         self._key_deserializer = key_deserializer
         self._value_deserializer = value_deserializer
@@ -138,9 +137,9 @@ class FetchBuffer:
         self._on_drained = on_drained
 
     def take(self, count: int) -> list[ConsumerRecord]:
-        """Up to `count` records, oldest first within each partition; raises what a partition ran into.
+        """Up to `count` records, oldest first within each partition; raises the error of a partition.
 
-        Records before a failure are handed out first; the failure comes with the next call.
+        Records before a failure are returned first; the next call raises the failure.
         """
         taken: list[ConsumerRecord] = []
         while len(taken) < count:
@@ -161,7 +160,7 @@ class FetchBuffer:
             if records and not self._is_plain and not self._deserialize(fetched, records, taken):
                 break
             if fetched.is_read:
-                self._drained(fetched)  # now, so that more is under way while these are looked at
+                self._drained(fetched)  # now, so that the next fetch runs while the user reads these
             if self._is_plain:
                 if not taken and len(records) == count:
                     return records
@@ -169,7 +168,7 @@ class FetchBuffer:
         return taken
 
     def take_fetched(self) -> WantedBatches | None:
-        """The next partition's undecoded batches as a whole, for columns; the position moves behind them."""
+        """All undecoded batches of the next partition, for columns; moves the position behind them."""
         while (fetched := self._next()) is not None:
             if fetched.error is not None:
                 self._drained(fetched)
@@ -187,7 +186,7 @@ class FetchBuffer:
         return None
 
     def _next(self) -> FetchedPartition | None:
-        """The first that may be read; those of paused partitions wait in their places, outdated ones go."""
+        """The first that may be read; those of paused partitions keep their places, outdated ones are dropped."""
         for fetched in list(self.ready):
             if not fetched.is_current:
                 self._drained(fetched)
@@ -206,7 +205,7 @@ class FetchBuffer:
     def _deserialize(
         self, fetched: FetchedPartition, records: list[ConsumerRecord], taken: list[ConsumerRecord]
     ) -> bool:
-        """Whether all went well; else what follows was put back, to be met again at the start of the next call."""
+        """Whether all succeeded; if not, the rest was put back for the start of the next call."""
         key_of, value_of = self._key_deserializer, self._value_deserializer
         for index, record in enumerate(records):
             key, value = record.key, record.value

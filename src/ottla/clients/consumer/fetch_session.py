@@ -1,6 +1,6 @@
-"""Incremental fetches (KIP-227): a broker remembers what it was asked for, later requests carry only what changed.
+"""Fetch sessions (KIP-227): the broker remembers the partitions, and later requests have only what changed.
 
-Pure: one session per broker; what it sends and what it makes of an answer's session id and error.
+Pure: one session per broker; decides what to send, and handles the session id and error of an answer.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from ottla.protocol.fetch_codec import FetchPartition
 
 _NO_SESSION: Final = 0
 _FIRST_EPOCH: Final = 0
-_NO_SESSION_EPOCH: Final = -1  # a full fetch that asks for no session
+_NO_SESSION_EPOCH: Final = -1  # a full fetch without a session
 _EPOCH_MAX: Final = 2**31 - 1
 
 
@@ -41,7 +41,7 @@ class FetchSession:
 
     @property
     def partitions(self) -> Mapping[TopicPartition, FetchPartition]:
-        """All that the broker is asked for now, sent or remembered."""
+        """All partitions of the current fetch, sent or remembered."""
         return self._partitions
 
     def build(self, wanted: dict[TopicPartition, FetchPartition]) -> SessionRequest:
@@ -59,22 +59,22 @@ class FetchSession:
 
     def on_answer(self, error_code: int, session_id: int) -> None:
         if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-            self._restart()  # evicted, or the broker was restarted: a new one with the next, full request
+            self._restart()  # evicted, or the broker restarted: the next request is full and opens a new session
         elif error_code != ErrorCode.NONE:
             self.on_failure()
         elif session_id == _NO_SESSION:
-            self._restart()  # it has no room for a session now; the next request asks again
+            self._restart()  # the broker has no room for a session now; the next request asks again
         else:
             is_new = session_id != self._session_id
             self._session_id = session_id
             self._epoch = 1 if is_new or self._epoch == _EPOCH_MAX else self._epoch + 1
 
     def on_failure(self) -> None:
-        """What the broker made of the request isn't known: a full fetch, under a new session."""
+        """The broker may or may not have got the request: the next fetch is full, in a new session."""
         self._restart()
 
     def closing(self) -> SessionRequest | None:
-        """The request that lets the broker forget the session."""
+        """The request that closes the session on the broker."""
         if not self.is_open:
             return None
         request = SessionRequest(self._session_id, _NO_SESSION_EPOCH, {}, [])

@@ -1,8 +1,8 @@
-"""Asking leaders, or the closest replicas, for what comes next: one request under way to each, ahead of the reader.
+"""Fetches from leaders, or from the closest replicas: one request in flight to each, ahead of the reader.
 
-Lives in the loop. What comes goes to the fetch buffer undecoded; where to read is the subscription's. A partition is
-asked for again while less than `max.partition.fetch.bytes` of it, and less than half of `fetch.max.bytes` in all, waits
-to be read; an answer brings the other half at most. What paused partitions have in the fetch buffer doesn't count.
+Runs in the client loop. Fetched batches go to the fetch buffer undecoded; the subscription says where to read. A
+partition is fetched again while less than `max.partition.fetch.bytes` of it, and less than half of `fetch.max.bytes`
+in all, waits to be read; an answer has at most the other half. Batches of paused partitions don't count.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,24 +26,24 @@ from ottla.protocol.fetch_client_codec import FetchAnswer, decode_fetch_response
 from ottla.protocol.fetch_codec import FetchArguments, FetchPartition, TopicKey
 from ottla.protocol.fetch_codec import FetchedPartition as AnswerPartition
 
-# Batch format v2 begins with 4; from 13 on topics go by their ids, which a reader by name doesn't need.
+# Batch format v2 begins with version 4; from 13 on topics have ids in place of names, which this reader doesn't need.
 FETCH_VERSIONS: Final = (4, 12)
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 
-# The leader is another one now, or not ready: look it up, ask again. A broker that can't say what is wrong may still
-# have lost its leadership; damaged records are the user's to know of.
+# The leader has moved, or is not ready: look it up, fetch again. A broker with an unknown error may also have lost its
+# leadership; corrupt records are reported to the user.
 _RETRIED: Final = (RETRIABLE | {ErrorCode.UNKNOWN_SERVER_ERROR}) - {ErrorCode.CORRUPT_MESSAGE}
 
-# For partitions that are read up to an offset: what is asked for where a topic's records are of unknown size, and how
-# much more than they seem to need. What is asked for in vain costs more than asking once more.
+# For partitions that are read up to an offset: how much to fetch while the size of a topic's records is not known, and
+# how much more than the estimate. Bytes fetched in vain cost more than another request.
 _UNKNOWN_BYTES: Final = 1 << 20
 _MARGIN: Final = 1.1
 _SPARE_BYTES: Final = 32 << 10
 
 
 class FetchSettings(NamedTuple):
-    """The config keys of fetching."""
+    """The config keys for fetching."""
 
     max_wait_ms: int
     min_bytes: int
@@ -52,12 +52,12 @@ class FetchSettings(NamedTuple):
     isolation_level: int
     rack_id: str
     backoff: Backoff
-    preferred_replica_ms: int  # how long a closest replica is taken for that: metadata.max.age.ms
+    preferred_replica_ms: int  # how long to prefer a closest replica: metadata.max.age.ms
     reset: ResetStrategy
 
 
 class _Asked(NamedTuple):
-    """What an answer is held against: nothing of it counts for a partition that was moved since."""
+    """The state of a partition at the request: an answer is ignored for a partition that was moved since."""
 
     state: PartitionState
     offset: int
@@ -65,7 +65,7 @@ class _Asked(NamedTuple):
 
 
 class Fetcher:
-    """Owned by the consumer's core; `send` whenever something may have become fetchable."""
+    """Owned by the consumer's core, which calls `send` whenever something may be fetchable."""
 
     def __init__(
         self,
@@ -84,18 +84,18 @@ class Fetcher:
         self._subscription = subscription
         self._fetch_buffer = fetch_buffer
         self._settings = settings
-        self._is_unchecked = is_unchecked  # the position may not be sound under a new leader
+        self._is_unchecked = is_unchecked  # the position may be invalid under a new leader
         self._on_ready = on_ready
         self._on_reset = on_reset  # a partition needs a new position
         self._sessions: dict[BrokerId, FetchSession] = {}
         self._busy: set[BrokerId] = set()
-        self._offset_bytes: dict[str, float] = {}  # how much room an offset of a topic took last
+        self._offset_bytes: dict[str, float] = {}  # bytes per offset of a topic in the last answer
         self._turn = 0
         self._is_closed = False
         self._is_retry_planned = False
 
     def send(self) -> None:
-        """A request to every broker that has none under way and partitions to ask for."""
+        """Send a request to every broker that has none in flight and has partitions to fetch."""
         if self._is_closed:
             return
         wanted = self._by_broker()
@@ -104,7 +104,7 @@ class Fetcher:
                 self._ask(broker_id, states)
 
     def close(self) -> None:
-        """Let the brokers forget their sessions; answers that still come are dropped."""
+        """Close the sessions on the brokers; later answers are dropped."""
         self._is_closed = True
         for broker_id, session in self._sessions.items():
             closing = session.closing()
@@ -113,10 +113,10 @@ class Fetcher:
 
     def _by_broker(self) -> dict[BrokerId, list[PartitionState]]:
         fetch_buffer = self._fetch_buffer
-        # Said before looking: whoever makes room after the look sees it, and wakes the loop.
+        # Set before the check: a reader that makes room after the check sees it, and wakes the loop.
         fetch_buffer.is_loop_waiting = True
         states = self._subscription.states.values()
-        # The larger a topic the more the sum matters: thousands of partitions may each have an answer waiting.
+        # The sum matters for large topics: thousands of partitions may each have an answer waiting.
         is_room = 2 * sum(state.queued_bytes for state in states if not state.is_paused) < self._settings.max_bytes
         now_ms = self._network.now_ms()
         grouped: dict[BrokerId, list[PartitionState]] = {}
@@ -128,7 +128,7 @@ class Fetcher:
                 is_full = True
                 continue
             if self._is_unchecked(state):
-                is_full |= state.queued_bytes > 0  # looked at when that was read
+                is_full |= state.queued_bytes > 0  # checked again when that was read
                 continue
             if state.retry_at_ms > now_ms:
                 self._retry_later(state.retry_at_ms - now_ms)
@@ -149,7 +149,7 @@ class Fetcher:
         return self._metadata.leader_of(state.topic_partition)
 
     def _ask(self, broker_id: BrokerId, states: list[PartitionState]) -> None:
-        # An answer is filled in the order of the question: each partition has its turn to be the first.
+        # The broker fills an answer in the order of the request: each partition is first in turn.
         self._turn += 1
         turn = self._turn % len(states)
         asked: dict[TopicPartition, _Asked] = {}
@@ -176,7 +176,7 @@ class Fetcher:
         self._request(broker_id, session.build(wanted), on_frame)
 
     def _bytes_wanted(self, state: PartitionState) -> int:
-        """Up to an offset no more than is needed to get there, as far as earlier answers tell."""
+        """With an end offset no more than is needed to get there, estimated from earlier answers."""
         most = self._settings.partition_max_bytes
         if state.until is None:
             return most
@@ -240,7 +240,7 @@ class Fetcher:
     def _take_partitions(
         self, broker_id: BrokerId, asked: Mapping[TopicPartition, _Asked], answer: FetchAnswer
     ) -> bool:
-        """Whether something is in the fetch buffer that was not."""
+        """Whether the fetch buffer got something new."""
         is_ready = False
         for topic, partitions in answer.topics:
             for partition in partitions:
@@ -249,7 +249,7 @@ class Fetcher:
                     continue
                 state = each.state
                 if not state.is_assigned or state.seek_count != each.seek_count or state.fetch_offset != each.offset:
-                    continue  # moved or given up since it was asked for
+                    continue  # moved or revoked since the request
                 if partition.error_code == ErrorCode.NONE:
                     is_ready |= self._take_records(state, partition)
                 else:
@@ -273,7 +273,7 @@ class Fetcher:
             return False
         aborted = partition.aborted_transactions if is_committed_only else None
         try:
-            # A slice of the frame: the partitions of an answer are read one after the other, and it goes with the last.
+            # A slice of the frame: partitions of an answer are read one after the other, and the last one releases it.
             wanted = find_wanted(state.topic_partition, data, state.fetch_offset, aborted)
         except UnreadableRecords as damage:
             self._put_error(state, damage)
@@ -306,10 +306,10 @@ class Fetcher:
 
     def _take_out_of_range(self, broker_id: BrokerId, state: PartitionState) -> bool:
         if state.preferred_replica == broker_id:
-            state.preferred_replica = NO_REPLICA  # a follower may lag behind: its leader has the last word
+            state.preferred_replica = NO_REPLICA  # a follower may lag: ask the leader
             return False
         if state.queued_bytes:
-            self._back_off(state)  # what was fetched before is read first, and then it is asked again
+            self._back_off(state)  # what was fetched before is read first, then the consumer fetches again
             return False
         if self._settings.reset == NOWHERE:
             self._put_error(state, OffsetOutOfRange({state.topic_partition: state.fetch_offset}))
@@ -319,7 +319,7 @@ class Fetcher:
         return False
 
     def _put_error(self, state: PartitionState, error: ClientError) -> None:
-        # As large as all the room that the partition has: nothing more is asked for until it was raised.
+        # It counts as a full buffer of the partition: nothing more is fetched until the error was raised.
         size_bytes = self._settings.partition_max_bytes
         state.fetched_bytes += size_bytes
         self._fetch_buffer.ready.append(FetchedPartition(state, None, size_bytes=size_bytes, error=error))

@@ -1,7 +1,7 @@
-"""A member of a consumer group: joins, shows by heartbeats that it lives, rejoins when the group is rebalanced.
+"""A member of a consumer group: joins, sends heartbeats, rejoins when the group is rebalanced.
 
-Lives in the client loop, apart from `poll`. What a user's listener must be told waits as a `RebalanceEvent` until the
-user's side takes it: partitions are given up only after the listener heard of it. Who commits what is `commits.py`.
+Runs in the client loop, independent of `poll`. A `RebalanceEvent` waits until the user's side takes it and calls the
+listener: partitions are revoked only after the listener returned. `commits.py` does the commits.
 """
 
 import logging
@@ -36,14 +36,14 @@ from ottla.protocol.messages.sync_group import SyncGroupResponse
 logger: Final = logging.getLogger("ottla.clients")
 
 NO_GENERATION: Final = -1
-_JOIN_SLACK_MS: Final = 5_000  # beyond what the coordinator itself may wait for others
+_JOIN_SLACK_MS: Final = 5_000  # added to the time that the coordinator waits for other members
 
-# The group went on without this member: what it owned may be another's already.
+# This member is out of the group: its partitions may belong to another already.
 _FORGOTTEN: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
 
 class Group:
-    """Owned by the consumer's core. `on_attention`: an event waits. `on_error`: for the user to be raised."""
+    """Owned by the consumer's core. `on_attention`: an event waits. `on_error`: an error to raise to the user."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Group:
         self.generation_id = NO_GENERATION
         self.is_leader = False
         self.events: deque[RebalanceEvent] = deque()
-        self.is_wanted = False  # whether the user polls: nobody is to be a member who doesn't
+        self.is_wanted = False  # whether the user polls: only a consumer that polls may be a member
         self._network = network
         self._coordinator = coordinator
         self._subscription = subscription
@@ -76,19 +76,19 @@ class Group:
         self._assigned: tuple[TopicPartition, ...] = ()
         self._fenced: FencedInstanceId | None = None
         self._is_lost = False
-        self._is_prepared = False  # the user gave up what had to be given up
+        self._is_prepared = False  # the listener has run for all revoked partitions
         self._must_rejoin = False  # once this rebalance is over
-        self._is_waiting = False  # for the coordinator to be found, or for the next try
+        self._is_waiting = False  # for the coordinator, or for the next attempt
         self._join_reason = ""
-        self._failures = 0  # of joining, since the last that succeeded
-        self._round = 0  # of joining: one more with each attempt
+        self._failures = 0  # failed joins since the last success
+        self._round = 0  # the number of the current join
         self._heartbeats = Heartbeats(
             network,
             coordinator,
             settings,
             identity=self._identity_to_show,
             poll_idle_ms=poll_idle_ms,
-            on_answer=self._heard,
+            on_answer=self._heartbeat_answered,
             on_overdue=self._poll_overdue,
         )
 
@@ -96,7 +96,7 @@ class Group:
 
     @property
     def group_topics(self) -> frozenset[str]:
-        """Of all members, while this one leads."""
+        """The topics of all members, while this one leads."""
         return self._leading.topics
 
     @property
@@ -105,7 +105,7 @@ class Group:
         return GroupMetadata(settings.group_id, self.generation_id, self.member_id, settings.instance_id)
 
     def _identity_to_show(self) -> GroupMetadata | None:
-        """For a heartbeat; None while there is no membership that one could keep alive."""
+        """The membership for a heartbeat; None while there is none to keep alive."""
         if self.generation_id == NO_GENERATION or self.phase in (Phase.OUT, Phase.JOINING):
             return None
         return self.identity
@@ -117,7 +117,7 @@ class Group:
         if self.phase in (Phase.JOINING, Phase.SYNCING):
             return RebalanceInProgress(ErrorCode.REBALANCE_IN_PROGRESS, what, "poll until partitions are assigned")
         reason = (
-            "this consumer is no member of the group now; it was put out if max.poll.interval.ms="
+            "this consumer is not a member of the group now; it was removed if max.poll.interval.ms="
             f"{self._settings.max_poll_interval_ms} passed between two polls: process less at a time, or raise that"
         )
         return CommitFailed(ErrorCode.UNKNOWN_MEMBER_ID, what, reason)
@@ -130,17 +130,17 @@ class Group:
         elif error_code in _FORGOTTEN and identity == self.identity:
             self._forget(error_code)
 
-    # What the user's side does.
+    # For the user's side.
 
     def subscribed(self) -> None:
-        """The topics are others now."""
+        """The subscription has changed."""
         if self.phase is Phase.OUT:
             self.phase = Phase.UNJOINED
         else:
             self.rejoin("the subscription changed")
 
-    def tend(self) -> None:
-        """Go on where something can be done; `poll` comes here, and every answer."""
+    def advance(self) -> None:
+        """Do the next step if possible; called by `poll` and after every answer."""
         if self.phase is not Phase.UNJOINED or not self.is_wanted or self._is_waiting:
             return
         if self._fenced is not None:
@@ -152,21 +152,21 @@ class Group:
         self._coordinator.find(self._coordinator_known)
 
     def take_event(self) -> RebalanceEvent | None:
-        """For the user's side: tell the listener, then `finish`."""
+        """For the user's side: call the listener, then `finish`."""
         if not self.events:
             return None
         event = self.events.popleft()
         if event.kind is EventKind.ASSIGNED:
             for state in self._subscription.take(self._assigned):
-                state.is_held = True  # until the listener had its chance to seek
+                state.is_held = True  # until the listener had the chance to seek
         return event
 
     def finish(self, event: RebalanceEvent) -> None:
-        """The listener was told."""
+        """The listener has run."""
         if event.kind is not EventKind.ASSIGNED:
             self._subscription.drop(event.topic_partitions)
             if self.phase is Phase.REVOKING:
-                self.events.clear()  # what was lost while the listener gave it up needs no second word
+                self.events.clear()  # partitions that were lost while the listener revoked them need no second event
                 self.phase = Phase.UNJOINED
                 self._is_prepared = not self._is_lost or event.kind is EventKind.LOST
                 self._is_lost = False
@@ -175,21 +175,21 @@ class Group:
                 state.is_held = False
             if self.phase is Phase.ASSIGNING:
                 self._settled()
-        self.tend()
+        self.advance()
 
     def rejoin(self, reason: str) -> None:
-        """Join again, as soon as the rebalance that is under way is over."""
+        """Join again, as soon as the current rebalance is over."""
         if self.phase is Phase.STABLE:
             self._join_reason = reason
             self.phase = Phase.UNJOINED
             self._is_prepared = False
-            self.tend()
+            self.advance()
         elif self.phase in (Phase.JOINING, Phase.SYNCING, Phase.ASSIGNING):
             self._join_reason = reason
             self._must_rejoin = True
 
     def leave(self, reason: str, on_left: Callable[[], None] | None = None) -> None:
-        """Be no member any more: the others get the partitions at once. A static member is expected back instead."""
+        """Leave the group, so that others get the partitions at once. A static member stays: it may come back."""
         identity = self.identity
         is_told = bool(identity.member_id) and identity.instance_id is None and self._coordinator.broker_id is not None
         is_held_up = self.phase in (Phase.JOINING, Phase.SYNCING)  # until the others have joined too
@@ -206,15 +206,15 @@ class Group:
             self._network.call_soon(on_left)
 
     def metadata_changed(self) -> None:
-        """New partitions belong to somebody only after a rebalance, which is the leader's to begin."""
+        """New partitions get an owner only in a rebalance, which the leader must start."""
         self._leading.metadata_changed()
         if self.is_leader and self.phase is Phase.STABLE and self._leading.is_outdated:
             self.rejoin("the topics or their partitions changed")
 
-    # Giving partitions up before joining.
+    # Revoking partitions before a join.
 
     def _prepare(self) -> bool:
-        """Whether there is nothing that the user must give up first."""
+        """Whether no partition has to be revoked first."""
         owned = self._subscription.states
         kind = EventKind.LOST if self._is_lost else EventKind.REVOKED
         if self._is_lost or not self._settings.strategies.is_cooperative:
@@ -257,7 +257,7 @@ class Group:
         self._coordinator.ask(request, self._if_current(self._joined), timeout_ms=timeout_ms)
 
     def _if_current(self, take: Callable[[Any], None]) -> Callable[[Any], None]:
-        """What belongs to a join that was given up meanwhile must not be taken for the next one's."""
+        """Ignore answers to a join that was abandoned meanwhile."""
         round_ = self._round
 
         def answered(answer: Any) -> None:
@@ -271,7 +271,7 @@ class Group:
             return
         if isinstance(answer, ClientError):
             self._broken(answer)
-        elif answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394: the id is given first
+        elif answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394: the coordinator first gives out an id
             self.member_id = answer.member_id
             self._join()
         elif answer.error_code != ErrorCode.NONE:
@@ -300,7 +300,7 @@ class Group:
         try:
             self._leading.lead(self._protocol_name, members, assigned)
         except ProtocolViolation as violation:
-            self._garbled(violation, "reading what the other members subscribed to")
+            self._invalid_answer(violation, "reading what the other members subscribed to")
 
     def _sync(self, assignments: dict[str, list[TopicPartition]]) -> None:
         settings = self._settings
@@ -320,13 +320,13 @@ class Group:
         try:
             assigned = tuple(decode_assignment(answer.assignment))
         except ProtocolViolation as violation:
-            self._garbled(violation, "reading the assignment")
+            self._invalid_answer(violation, "reading the assignment")
             return
         subscription = self._subscription
         if subscription.kind is not Kind.PATTERN and any(
             topic_partition.topic not in subscription.topics for topic_partition in assigned
         ):
-            self._must_rejoin = True  # it was made for an older subscription
+            self._must_rejoin = True  # the assignment is for an older subscription
         owned = subscription.states
         revoked = tuple(topic_partition for topic_partition in owned if topic_partition not in assigned)
         self._assigned = assigned
@@ -334,7 +334,7 @@ class Group:
         self.phase = Phase.ASSIGNING
         if revoked:
             self.events.append(RebalanceEvent(EventKind.REVOKED, revoked))
-            self._must_rejoin = True  # so that those who wait for them get them (KIP-429)
+            self._must_rejoin = True  # so that their new owners get them (KIP-429)
         added = tuple(topic_partition for topic_partition in assigned if topic_partition not in owned)
         self.events.append(RebalanceEvent(EventKind.ASSIGNED, added))
         self._on_attention()
@@ -349,7 +349,7 @@ class Group:
             self._join_reason = ""
             self.metadata_changed()
 
-    # When it goes wrong.
+    # Errors.
 
     def _refused(self, error_code: int, what: str) -> None:
         if error_code in STALE_COORDINATOR:
@@ -361,7 +361,7 @@ class Group:
             self._forget(error_code)
         elif error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.phase = Phase.UNJOINED
-            self.tend()
+            self.advance()
         else:
             self._fail(error_of(error_code, f"group {self._settings.group_id}: {what}"))
 
@@ -371,7 +371,7 @@ class Group:
         else:
             self._fail(failure)
 
-    def _garbled(self, violation: ProtocolViolation, what: str) -> None:
+    def _invalid_answer(self, violation: ProtocolViolation, what: str) -> None:
         what = f"group {self._settings.group_id}: {what}"
         self._fail(error_of(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, what, str(violation)))
 
@@ -381,29 +381,29 @@ class Group:
 
         def again() -> None:
             self._is_waiting = False
-            self.tend()
+            self.advance()
 
         self._network.call_later(self._settings.backoff.delay_ms(self._failures), again)
         self._failures += 1
 
     def _fail(self, failure: ClientError) -> None:
-        """For the user; the next poll tries again."""
+        """Report an error to the user; the next poll tries again."""
         self.is_wanted = False
         if isinstance(failure, FencedInstanceId):
-            self._fenced = failure  # to join again would put the other one out
+            self._fenced = failure  # joining again would fence the other member
         if self.phase is not Phase.OUT:
             self.phase = Phase.UNJOINED
         self._on_error(failure)
 
     def _forget(self, error_code: int) -> None:
-        """The group went on without this member."""
+        """This member is out of the group."""
         self._reset(keep_member_id=error_code != ErrorCode.UNKNOWN_MEMBER_ID)
-        self._join_reason = "the group went on without this member"
+        self._join_reason = "this member is out of the group"
         if self.phase is Phase.OUT:
             return
         self.events.clear()
         self.phase = Phase.UNJOINED
-        self.tend()
+        self.advance()
 
     def _reset(self, *, keep_member_id: bool) -> None:
         self._round += 1
@@ -416,8 +416,8 @@ class Group:
         if not keep_member_id:
             self.member_id = ""
 
-    def _heard(self, error_code: int) -> None:
-        """What a heartbeat was answered with."""
+    def _heartbeat_answered(self, error_code: int) -> None:
+        """Handle the answer to a heartbeat."""
         if error_code in STALE_COORDINATOR:
             self._coordinator.lost()
         elif error_code == ErrorCode.REBALANCE_IN_PROGRESS:
@@ -430,7 +430,7 @@ class Group:
             self._fail(error_of(error_code, f"group {self._settings.group_id}: heartbeat"))
 
     def _poll_overdue(self, idle_ms: int) -> None:
-        """A member that doesn't poll doesn't read: its partitions are for others."""
+        """A member that doesn't poll doesn't read: it leaves its partitions to others."""
         limit_ms = self._settings.max_poll_interval_ms
         logger.warning(
             "group %s: no poll for %d ms, max.poll.interval.ms is %d: leaving the group until the next poll",

@@ -1,6 +1,6 @@
-"""The requests of a member to its group's coordinator, and the leader's part: who reads what.
+"""The requests of a member to its coordinator, and the leader's view of the members.
 
-Pure: settings and a membership go in, messages come out.
+Pure: settings and a membership in, messages out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReques
 
 
 class GroupSettings(NamedTuple):
-    """The config keys of a membership."""
+    """The config keys for a membership."""
 
     group_id: str
     instance_id: str | None
@@ -30,11 +30,10 @@ class GroupSettings(NamedTuple):
     request_timeout_ms: int
     strategies: Strategies
     rack_id: str | None
-    leaves_on_close: bool = True
 
 
 class LastAssignment(NamedTuple):
-    """What a member had, for assignors that care; kept when it gives all up to rejoin."""
+    """The partitions that a member had, for sticky assignors; kept when it revokes all of them to rejoin."""
 
     topic_partitions: tuple[TopicPartition, ...] = ()
     generation_id: int = -1
@@ -66,7 +65,7 @@ def join_request(
     return JoinGroupRequest(
         group_id=settings.group_id,
         session_timeout_ms=settings.session_timeout_ms,
-        # Whoever doesn't come back to poll for so long is out anyway: the coordinator waits as long for its join.
+        # A member that doesn't poll for this long is removed anyway: so the coordinator waits that long for its join.
         rebalance_timeout_ms=settings.max_poll_interval_ms,
         member_id=member_id,
         group_instance_id=settings.instance_id,
@@ -108,11 +107,11 @@ def leave_request(identity: GroupMetadata, reason: str) -> LeaveGroupRequest:
 
 
 def read_members(members: Iterable[JoinGroupResponseMember]) -> list[GroupMemberView]:
-    """What the leader is told of the others; ProtocolViolation when one of them sent nonsense."""
+    """The subscriptions of all members, for the leader; ProtocolViolation if one of them is invalid."""
     return [decode_member(member.member_id, member.group_instance_id, member.metadata) for member in members]
 
 
-def share_out(
+def assign_partitions(
     protocol_name: str, members: Sequence[GroupMemberView], partition_counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
     return ALL_ASSIGNORS[protocol_name](members, partition_counts)

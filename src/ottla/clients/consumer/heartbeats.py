@@ -1,4 +1,4 @@
-"""Showing the coordinator that a member lives, and noticing that its user no longer polls: timers in the loop."""
+"""Sends heartbeats to the coordinator, and notices when the user no longer polls: timers in the client loop."""
 
 from collections.abc import Callable
 
@@ -32,24 +32,24 @@ class Heartbeats:
         self._poll_idle_ms = poll_idle_ms
         self._on_answer = on_answer
         self._on_overdue = on_overdue
-        self._beat_timer: Timer | None = None
+        self._heartbeat_timer: Timer | None = None
         self._poll_timer: Timer | None = None
         self._is_waiting = False  # for an answer
 
     def start(self) -> None:
-        if self._beat_timer is None:
-            self._beat_timer = self._network.call_later(self._settings.heartbeat_interval_ms, self._beat)
+        if self._heartbeat_timer is None:
+            self._heartbeat_timer = self._network.call_later(self._settings.heartbeat_interval_ms, self._send_heartbeat)
         if self._poll_timer is None:
             self._poll_timer = self._network.call_later(self._settings.max_poll_interval_ms, self._look_at_polls)
 
     def stop(self) -> None:
-        for timer in (self._beat_timer, self._poll_timer):
+        for timer in (self._heartbeat_timer, self._poll_timer):
             if timer is not None:
                 timer.cancel()
-        self._beat_timer = self._poll_timer = None
+        self._heartbeat_timer = self._poll_timer = None
 
-    def _beat(self) -> None:
-        self._beat_timer = self._network.call_later(self._settings.heartbeat_interval_ms, self._beat)
+    def _send_heartbeat(self) -> None:
+        self._heartbeat_timer = self._network.call_later(self._settings.heartbeat_interval_ms, self._send_heartbeat)
         identity = self._identity()
         if identity is None or self._is_waiting:
             return
@@ -60,7 +60,7 @@ class Heartbeats:
 
         def take(answer: HeartbeatResponse | ClientError) -> None:
             self._is_waiting = False
-            # An answer for an older membership says nothing of this one.
+            # An answer for an older membership does not apply to this one.
             if isinstance(answer, HeartbeatResponse) and identity == self._identity():
                 self._on_answer(answer.error_code)
 

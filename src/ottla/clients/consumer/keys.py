@@ -1,4 +1,4 @@
-"""The consumer's config keys: Kafka's own names, defaults and ranges; each has an effect."""
+"""The consumer's config keys, with Kafka's names, defaults and ranges; each has an effect."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ _BOOLEAN, _CLASS, _INT, _LIST, _STRING = (
 )
 
 
-def _complaint_about_reset(value: ConfigValue) -> str | None:
+def _problem_with_reset(value: ConfigValue) -> str | None:
     try:
         parse_reset(str(value))
     except ValueError as error:
@@ -29,7 +29,7 @@ def _complaint_about_reset(value: ConfigValue) -> str | None:
     return None
 
 
-def _complaint_about_strategies(value: ConfigValue) -> str | None:
+def _problem_with_strategies(value: ConfigValue) -> str | None:
     try:
         parse_strategies(value if isinstance(value, tuple) else (str(value),))
     except ValueError as error:
@@ -37,7 +37,7 @@ def _complaint_about_strategies(value: ConfigValue) -> str | None:
     return None
 
 
-def _complaint_about_name(value: ConfigValue) -> str | None:
+def _problem_with_name(value: ConfigValue) -> str | None:
     return "expected a name, not an empty text" if value == "" else None
 
 
@@ -48,31 +48,36 @@ CONSUMER_KEYS: Final = (
         None,
         "The group that this consumer belongs to; needed to subscribe and to commit.",
         _HIGH,
-        check=_complaint_about_name,
+        check=_problem_with_name,
     ),
     ConfigKey(
         "group.instance.id",
         _STRING,
         None,
-        "Makes this a static member: it keeps its partitions over a restart within session.timeout.ms.",
-        check=_complaint_about_name,
+        "Makes this a static member: it keeps its partitions if it restarts within session.timeout.ms.",
+        check=_problem_with_name,
     ),
     ConfigKey(
         "group.protocol",
         _STRING,
         "classic",
-        "How the group is run: by its members through JoinGroup and SyncGroup.",
+        "The protocol of the group: classic, with JoinGroup and SyncGroup.",
         valid_values=("classic",),
     ),
     ConfigKey(
-        "session.timeout.ms", _INT, 45_000, "A member that sends no heartbeat for so long is out.", _HIGH, at_least=1
+        "session.timeout.ms",
+        _INT,
+        45_000,
+        "The coordinator removes a member that sends no heartbeat for this long.",
+        _HIGH,
+        at_least=1,
     ),
     ConfigKey("heartbeat.interval.ms", _INT, 3_000, "Time between two heartbeats.", _HIGH, at_least=1),
     ConfigKey(
         "max.poll.interval.ms",
         _INT,
         300_000,
-        "A member that doesn't poll for so long leaves its group; also how long a rebalance waits for members.",
+        "A member that doesn't poll for this long leaves its group; also how long a rebalance waits for members.",
         at_least=1,
     ),
     ConfigKey("max.poll.records", _INT, 500, "The most records that one poll returns.", at_least=1),
@@ -80,29 +85,29 @@ CONSUMER_KEYS: Final = (
         "partition.assignment.strategy",
         _LIST,
         ("range", "cooperative-sticky"),
-        "Assignors that this member offers, the preferred one first: range, roundrobin, sticky, cooperative-sticky,"
-        " or the names of Java's classes. Partitions are kept over rebalances if all of them are cooperative.",
-        check=_complaint_about_strategies,
+        "Assignors that this member supports, the preferred one first: range, roundrobin, sticky, cooperative-sticky,"
+        " or the names of Java's classes. Members keep partitions during rebalances if all of them are cooperative.",
+        check=_problem_with_strategies,
     ),
     ConfigKey(
         "auto.offset.reset",
         _STRING,
         "latest",
         "Where to begin without a valid position: earliest, latest, by_duration:<ISO 8601>, or none to raise.",
-        check=_complaint_about_reset,
+        check=_problem_with_reset,
     ),
     ConfigKey(
         "enable.auto.commit",
         _BOOLEAN,
         None,
-        "Commit what was read before, with a poll. True where there is a group.id, unless given.",
+        "Poll commits the records that earlier polls returned. By default true if there is a group.id.",
     ),
     ConfigKey("auto.commit.interval.ms", _INT, 5_000, "Time between two automatic commits.", _LOW, at_least=0),
     ConfigKey(
         "fetch.min.bytes",
         _INT,
         1,
-        "A broker answers a fetch when it has so much, or time is over.",
+        "A broker answers a fetch when it has this many bytes, or after fetch.max.wait.ms.",
         _HIGH,
         at_least=0,
     ),
@@ -111,7 +116,7 @@ CONSUMER_KEYS: Final = (
         "fetch.max.bytes",
         _INT,
         50 * 1024 * 1024,
-        "The most that one fetch brings, and that lies fetched and unread in all; a first batch larger than that comes"
+        "The most bytes in one answer to a fetch, and of all fetched and unread batches; a larger first batch comes"
         " whole.",
         at_least=0,
     ),
@@ -119,7 +124,7 @@ CONSUMER_KEYS: Final = (
         "max.partition.fetch.bytes",
         _INT,
         1024 * 1024,
-        "The most that one fetch brings of a partition; more of it is asked for while less than that is unread.",
+        "The most bytes of a partition in one answer; the consumer fetches more of it while less than that is unread.",
         _HIGH,
         at_least=0,
     ),
@@ -127,7 +132,7 @@ CONSUMER_KEYS: Final = (
         "isolation.level",
         _STRING,
         "read_uncommitted",
-        "read_committed: records of transactions that are open or aborted are not returned.",
+        "read_committed: poll returns no records of open or aborted transactions.",
         valid_values=("read_uncommitted", "read_committed"),
     ),
     ConfigKey("check.crcs", _BOOLEAN, True, "Check each batch against its checksum.", _LOW),
@@ -138,19 +143,27 @@ CONSUMER_KEYS: Final = (
         "allow.auto.create.topics",
         _BOOLEAN,
         True,
-        "A topic that is subscribed to or assigned may be created, if the broker does that.",
+        "Whether the broker may create a topic that is subscribed to or assigned.",
     ),
-    ConfigKey("client.rack", _STRING, "", "Where this consumer is: brokers name the closest replica to read from."),
+    ConfigKey("client.rack", _STRING, "", "The rack of this consumer: brokers name the closest replica to read from."),
     ConfigKey(
-        "default.api.timeout.ms", _INT, 60_000, "For calls that wait and are given no time of their own.", at_least=0
+        "default.api.timeout.ms",
+        _INT,
+        60_000,
+        "The timeout of calls that wait and get no timeout of their own.",
+        at_least=0,
     ),
-    ConfigKey("key.deserializer", _CLASS, None, "A callable: bytes to a record's key. None stays None.", _HIGH),
-    ConfigKey("value.deserializer", _CLASS, None, "A callable: bytes to a record's value. None stays None.", _HIGH),
+    ConfigKey(
+        "key.deserializer", _CLASS, None, "A callable that turns bytes into a record's key. None stays None.", _HIGH
+    ),
+    ConfigKey(
+        "value.deserializer", _CLASS, None, "A callable that turns bytes into a record's value. None stays None.", _HIGH
+    ),
     ConfigKey(
         "interceptor.classes",
         _CLASS,
         None,
-        "Objects, or classes of them, with on_consume(records), on_commit(offsets) and close(), each of them optional.",
+        "Objects or classes with on_consume(records), on_commit(offsets) and close(), all optional.",
         _LOW,
     ),
 )

@@ -1,7 +1,7 @@
-"""What a user can hang into a consumer: a listener for rebalances, and interceptors of records and commits.
+"""A user's hooks: a listener for rebalances, and interceptors of records and commits.
 
-Both run on the user's side, within the call that found the occasion; every method is optional to override. Methods of
-an asyncio consumer's listener may be coroutines.
+Both run on the user's side, inside a call such as `poll`; every method is optional. Methods of an asyncio consumer's
+listener may be coroutines.
 """
 
 import logging
@@ -15,39 +15,39 @@ logger: Final = logging.getLogger("ottla.clients")
 
 
 class RebalanceListener:
-    """Hears of partitions that come and go, between `poll` being called and its return.
+    """Called inside `poll` when partitions are assigned or revoked.
 
-    `on_partitions_revoked` is the last occasion to commit what was read of them; those that are lost may be another's
-    already. An exception of a listener comes out of `poll`, after the rebalance went on.
+    `on_partitions_revoked` is the last chance to commit what was read of them; lost partitions may belong to another
+    member already. `poll` raises the exception of a listener, after the rebalance has continued.
     """
 
     def on_partitions_assigned(self, topic_partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
-        """They are this consumer's; `seek` here moves their positions before anything is read."""
+        """This consumer now owns them; `seek` here moves their positions before anything is read."""
 
     def on_partitions_revoked(self, topic_partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
-        """They are about to be another's."""
+        """Another member will own them."""
 
     def on_partitions_lost(self, topic_partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
-        """They were taken away without notice: the same as revoked unless told otherwise."""
+        """They were taken away without notice; by default this calls `on_partitions_revoked`."""
         return self.on_partitions_revoked(topic_partitions)
 
 
 class Interceptor(Protocol):
-    """Of `interceptor.classes`; a missing method is passed over. What they raise is logged, not passed on."""
+    """For `interceptor.classes`; every method is optional. What they raise is only logged."""
 
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
-        """Before `poll` returns them: the same or others."""
+        """Called before `poll` returns records; returns these or others."""
         ...
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """After the coordinator took them."""
+        """Called after the coordinator accepted the offsets."""
         ...
 
     def close(self) -> None: ...
 
 
 class Interceptors:
-    """All of a consumer's, in their order; a class stands for an object of it."""
+    """All interceptors of a consumer, in order; a class is instantiated."""
 
     def __init__(self, given: Sequence[Any]) -> None:
         self._all = [item() if isinstance(item, type) else item for item in given]
@@ -58,7 +58,7 @@ class Interceptors:
                 try:
                     records = interceptor.on_consume(records)
                 except Exception:
-                    logger.exception("an interceptor's on_consume failed; the records are passed on without it")
+                    logger.exception("an interceptor's on_consume failed; poll returns the records without it")
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

@@ -1,7 +1,7 @@
-"""Asking leaders for offsets: the ends of partitions, and the first offset at or after a time.
+"""Looks up offsets at the leaders: the ends of partitions, and the first offset at or after a time.
 
-Lives in the loop. A lookup goes on through leaders that move or are away until its time is over; each partition gets
-its own outcome.
+Runs in the client loop. A lookup retries while leaders move or are away, until its timeout; each partition has its own
+outcome.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,13 +42,13 @@ class OffsetLookup:
     def find(
         self, timestamps: Mapping[TopicPartition, TimestampMs], *, timeout_ms: int, on_found: Callable[[Found], None]
     ) -> None:
-        """Calls back once, with an outcome for every partition; offset NO_OFFSET where no record is that late."""
+        """Call back once, with an outcome for every partition; NO_OFFSET if no record is that late."""
         for topic in {topic_partition.topic for topic_partition in timestamps}:
             self._metadata.add_topic(topic)
         _Lookup(self, dict(timestamps), timeout_ms, on_found).attempt()
 
     def wait_for_leaders(self, lookup: "_Lookup") -> None:
-        """Nobody could be asked: go on when the metadata says more, as it does right after a consumer's start."""
+        """No leader is known: continue after the next metadata update, as right after a consumer's start."""
         self._without_leaders.append(lookup)
 
     def _metadata_changed(self) -> None:
@@ -81,7 +81,7 @@ class OffsetLookup:
 
 
 class _Lookup:
-    """One lookup on its way: what is still open, and why the last try for it failed."""
+    """One lookup: the partitions without an outcome, and why their last attempt failed."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class _Lookup:
         self._attempts = 0
         self._found: Found = {}
         self._why: dict[TopicPartition, ClientError] = {}
-        self._under_way = 0
+        self._in_flight = 0
         self._timer: Timer | None = None
 
     def attempt(self) -> None:
@@ -118,7 +118,7 @@ class _Lookup:
             )
             self._failed(topic_partition, error_of(code, f"{topic_partition}: looking up an offset"))
         left_ms = max(1, self._deadline_ms - self._network.now_ms())
-        self._under_way = len(led)
+        self._in_flight = len(led)
         for broker_id, timestamps in led.items():
             self._owner.ask(broker_id, timestamps, left_ms, self._taker(timestamps))
         if not led:
@@ -126,7 +126,7 @@ class _Lookup:
             self._network.call_soon(lambda: self._go_on(without_leaders_in=seen))
 
     def go_on_now(self) -> None:
-        """Instead of waiting for the next try."""
+        """Retry now instead of waiting for the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self.attempt()
@@ -135,13 +135,13 @@ class _Lookup:
         self, timestamps: dict[TopicPartition, TimestampMs]
     ) -> Callable[[ListOffsetsResponse | ClientError], None]:
         def take(answer: ListOffsetsResponse | ClientError) -> None:
-            self._under_way -= 1
+            self._in_flight -= 1
             if isinstance(answer, ClientError):
                 for topic_partition in timestamps:
                     self._failed(topic_partition, answer)
             else:
                 self._take(answer)
-            if not self._under_way:
+            if not self._in_flight:
                 self._go_on()
 
         return take
@@ -171,7 +171,7 @@ class _Lookup:
             self._found[topic_partition] = why
 
     def _go_on(self, *, without_leaders_in: int | None = None) -> None:
-        """`without_leaders_in`: the version of the metadata in which nobody could be asked."""
+        """`without_leaders_in`: the metadata version that had no leaders."""
         if self._left:
             if without_leaders_in is not None:
                 if self._metadata.version != without_leaders_in:

@@ -1,7 +1,6 @@
-"""Finding where to read from: what the group has committed, else what `auto.offset.reset` or a seek by time says.
+"""Finds positions: the committed offset of the group, else by `auto.offset.reset` or a seek by time.
 
-Lives in the loop. A partition without a position is looked after until it has one; what can't be mended goes to the
-user.
+Runs in the client loop. It retries until each partition has a position; errors that are not retriable go to the user.
 """
 
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from ottla.clients.network.port import Network
 from ottla.core.types import TimestampMs, TopicPartition
 from ottla.links.backoff import Backoff
 
-_LOOKUP_TIMEOUT_MS: Final = 30_000  # then it is looked at anew whether the partition is still ours
+_LOOKUP_TIMEOUT_MS: Final = 30_000  # then check again whether the partition is still ours
 
 
 class Positions:
@@ -49,8 +48,8 @@ class Positions:
         self._on_error = on_error
         self._is_retry_planned = False
 
-    def tend(self) -> None:
-        """Look for every position that is missing and not looked for yet."""
+    def advance(self) -> None:
+        """Start a lookup for every missing position that has none yet."""
         now_ms = self._network.now_ms()
         missing = [
             state
@@ -86,7 +85,7 @@ class Positions:
                     state.seek(committed.offset, committed.leader_epoch)
             if without:
                 self._reset_by_default(without)
-            self.tend()
+            self.advance()
             self._on_found()
 
         commits.fetch([state.topic_partition for state in states], timeout_ms=_LOOKUP_TIMEOUT_MS, on_fetched=on_fetched)
@@ -106,7 +105,7 @@ class Positions:
         for state in states:
             assert state.reset is not None
             timestamp_ms = state.reset.timestamp_at(wall_ms)
-            assert timestamp_ms is not None, "none is never asked for"
+            assert timestamp_ms is not None, "`none` needs no lookup"
             timestamps[state.topic_partition] = timestamp_ms
         counts = self._mark(states)
 
@@ -116,11 +115,11 @@ class Positions:
                 if isinstance(outcome, ClientError):
                     self._failed([state], outcome)
                 elif outcome.offset == NO_OFFSET:
-                    state.reset = LATEST  # nothing is as late as that: from the end on
+                    state.reset = LATEST  # no record is that late: read from the end
                 else:
-                    # Without an epoch: its leader has just named it, nothing is to be checked.
+                    # Without an epoch: the leader has just named the offset, so there is nothing to validate.
                     state.seek(outcome.offset)
-            self.tend()
+            self.advance()
             self._on_found()
 
         self._lookup.find(timestamps, timeout_ms=_LOOKUP_TIMEOUT_MS, on_found=on_found)
@@ -131,7 +130,7 @@ class Positions:
         return {state: state.seek_count for state in states}
 
     def _still_waiting(self, counts: dict[PartitionState, int]) -> list[PartitionState]:
-        """Those that were neither given up nor moved meanwhile."""
+        """The partitions that were neither revoked nor moved meanwhile."""
         for state in counts:
             state.is_looking = False
         return [state for state, count in counts.items() if state.is_assigned and state.seek_count == count]
@@ -139,10 +138,10 @@ class Positions:
     def _failed(self, states: list[PartitionState], failure: ClientError) -> None:
         for state in states:
             state.back_off(self._backoff, self._network.now_ms())
-        is_passing = isinstance(failure, ConnectionFailed | TimedOut) or (
+        is_retriable = isinstance(failure, ConnectionFailed | TimedOut) or (
             isinstance(failure, BrokerError) and failure.error_code in RETRIABLE
         )
-        if is_passing:
+        if is_retriable:
             self._retry_later()
         elif states:
             self._on_error(failure)
@@ -154,6 +153,6 @@ class Positions:
 
         def retry() -> None:
             self._is_retry_planned = False
-            self.tend()
+            self.advance()
 
         self._network.call_later(max(1, self._backoff.first_ms), retry)

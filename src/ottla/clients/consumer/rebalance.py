@@ -1,4 +1,4 @@
-"""Where a member stands in its group, and what its user must be told of a rebalance."""
+"""The phases of a member in its group, and the events of a rebalance for the user's listener."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -9,21 +9,21 @@ from ottla.core.types import TopicPartition
 class Phase(Enum):
     OUT = "no member"
     UNJOINED = "to join"
-    REVOKING = "the user gives partitions up"
+    REVOKING = "revoking partitions"
     JOINING = "joining"
     SYNCING = "waiting for an assignment"
-    ASSIGNING = "the user takes partitions"
+    ASSIGNING = "assigning partitions"
     STABLE = "member"
 
 
 class EventKind(Enum):
     REVOKED = "revoked"
-    LOST = "lost"  # without having been asked: they may be another's already
+    LOST = "lost"  # without notice: another member may own them already
     ASSIGNED = "assigned"
 
 
 class RebalanceEvent(NamedTuple):
-    """What the listener is to be told; `Group.finish` when it was."""
+    """An event for the listener; call `Group.finish` after it."""
 
     kind: EventKind
     topic_partitions: tuple[TopicPartition, ...]

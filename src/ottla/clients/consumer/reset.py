@@ -1,4 +1,4 @@
-"""`auto.offset.reset`: where to begin without a position: earliest, latest, by duration (KIP-1106), or nowhere."""
+"""`auto.offset.reset`: where to begin without a position: earliest, latest, by duration (KIP-1106), or none."""
 
 import re
 from typing import Final, NamedTuple
@@ -17,13 +17,13 @@ _UNIT_MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "s
 
 
 class ResetStrategy(NamedTuple):
-    """With a duration: the first record that is no older than it, the end where there is none."""
+    """With a duration: the first record that is not older than it, or the end if there is none."""
 
     name: str
     duration_ms: int | None = None
 
     def timestamp_at(self, wall_ms: TimestampMs) -> TimestampMs | None:
-        """What to ask ListOffsets for; None when no position may be chosen."""
+        """The timestamp for ListOffsets; None for `none`."""
         if self.duration_ms is not None:
             return max(0, wall_ms - self.duration_ms)
         return {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}.get(self.name)
@@ -45,8 +45,8 @@ def parse_reset(text: str) -> ResetStrategy:
 
 
 def parse_duration_ms(text: str) -> int:
-    """Of an ISO 8601 duration of days to seconds, such as P1DT2H30M or PT0.5S."""
+    """Parse an ISO 8601 duration of days to seconds, such as P1DT2H30M or PT0.5S."""
     match = re.fullmatch(_DURATION, text.upper(), re.ASCII)
     if match is None or not any(match.groups()):
-        raise ValueError(f"{text!r} is no ISO 8601 duration, such as PT1H or P7D")
+        raise ValueError(f"{text!r} is not an ISO 8601 duration, such as PT1H or P7D")
     return int(sum(float(value) * _UNIT_MS[unit] for unit, value in match.groupdict().items() if value is not None))

@@ -1,7 +1,7 @@
-"""What a consumer's user does, written once for both faces: poll, commit, seek and the rest, on the user's side.
+"""The user's side of a consumer, for the blocking and the asyncio one: poll, commit, seek and the rest.
 
-Coroutines without an event loop: the only thing that they await is their `Waiting`, which a thread blocks in and an
-event loop suspends in. The client loop is reached by `in_loop` and `post` alone.
+These are coroutines without an event loop: they await only their `Waiting`, which blocks a thread or suspends a task.
+They reach the client loop only by `in_loop` and `post`.
 """
 
 import logging
@@ -29,12 +29,12 @@ OnCommit = Callable[[dict[TopicPartition, OffsetAndMetadata], ClientError | None
 
 logger: Final = logging.getLogger("ottla.clients")
 _LEAVE_TIMEOUT_MS: Final = 5_000
-# The client loop keeps the time of an operation itself; this is for one that is stuck.
+# The client loop keeps the timeout of an operation itself; this is for a loop that is stuck.
 _LOOP_SLACK_MS: Final = 1_000
 
 
 class Waiting(Protocol):
-    """How the user's side waits, and how it reaches the loop."""
+    """How the user's side waits, and how it reaches the client loop."""
 
     def now_ms(self) -> int: ...
 
@@ -45,24 +45,24 @@ class Waiting(Protocol):
     def post(self, callback: Callable[[], None]) -> None: ...
 
     def clear(self) -> None:
-        """From here on `wait` waits for a new `wake`."""
+        """After this `wait` waits for a new `wake`."""
         ...
 
     def wake(self) -> None:
-        """In the loop."""
+        """Called in the client loop."""
         ...
 
     async def wait(self, timeout_ms: int) -> None:
-        """Until `wake`, or until the time is over."""
+        """Wait until `wake`, or until the timeout."""
         ...
 
     def failure(self) -> ClientError | None:
-        """Why nothing will ever come, if that is so."""
+        """Why `wake` will never come, if that is so."""
         ...
 
 
 class Session:
-    """Owned by one face, which keeps all but one thread or task out of it."""
+    """Owned by one consumer, which lets only one thread or task in at a time."""
 
     def __init__(self, core: ConsumerCore, config: ClientConfig, waiting: Waiting) -> None:
         self.core = core
@@ -78,7 +78,7 @@ class Session:
         self._auto_commit_at_ms = waiting.now_ms() + self._auto_commit_interval_ms
         self._revoking_commit_ms = config.get_int("max.poll.interval.ms")
         self._interceptors = Interceptors(config.get_objects("interceptor.classes"))
-        self._callbacks: deque[Callable[[], None]] = deque()  # of commits that are done: run on the user's side
+        self._callbacks: deque[Callable[[], None]] = deque()  # of commits that are done; they run on the user's side
 
     # Reading.
 
@@ -88,7 +88,7 @@ class Session:
         return self._interceptors.on_consume(records) if records else records
 
     async def poll_fetched(self, timeout_ms: int) -> WantedBatches | None:
-        """For columns: one partition's batches, undecoded."""
+        """One partition's batches, undecoded, for columns."""
         return await self._poll(timeout_ms, self.core.fetch_buffer.take_fetched)
 
     async def _poll(self, timeout_ms: int, take: Callable[[], T]) -> T:
@@ -105,13 +105,13 @@ class Session:
             is_first = True
             while True:
                 waiting.clear()
-                await self._attend()
+                await self._raise_and_call_back()
                 taken = take()
                 if taken:
                     return taken
                 left_ms = started_ms + timeout_ms - waiting.now_ms()
                 if is_first:
-                    waiting.post(core.tend)
+                    waiting.post(core.advance)
                     is_first = False
                 if left_ms <= 0:
                     return taken
@@ -120,8 +120,8 @@ class Session:
             core.is_polling = False
             core.last_poll_ms = waiting.now_ms()
 
-    async def _attend(self) -> None:
-        """Raise what waits to be raised, call back who waits to be, tell the listener."""
+    async def _raise_and_call_back(self) -> None:
+        """Raise waiting errors, run waiting callbacks, call the listener."""
         self._check()
         while self._callbacks:
             self._callbacks.popleft()()
@@ -132,7 +132,7 @@ class Session:
                 raise error
             event = self._waiting.in_loop(core.take_event)
             if event is not None:
-                await self._tell(event)
+                await self._call_listener(event)
 
     def _check(self) -> None:
         if self.is_closed:
@@ -144,7 +144,7 @@ class Session:
         if failure is not None:
             raise failure
 
-    async def _tell(self, event: RebalanceEvent) -> None:
+    async def _call_listener(self, event: RebalanceEvent) -> None:
         listener = self._listener
         try:
             if event.kind is EventKind.REVOKED:
@@ -218,14 +218,14 @@ class Session:
     def _commit_in_background(self, now_ms: int) -> None:
         self._auto_commit_at_ms = now_ms + self._auto_commit_interval_ms
         if self.core.subscription.states:
-            # Read here, before more is handed out: what the user has is done with when it polls again.
+            # Read here, before poll returns more: when the user polls again, it is done with the records that it has.
             self.commit_async(None, _log_failed_commit)
 
     async def _commit_before_revoking(self) -> None:
         try:
             await self.commit(None, min(self.default_timeout_ms, self._revoking_commit_ms))
         except (CommitFailed, RebalanceInProgress, TimedOut) as failure:
-            logger.warning("automatic commit before partitions are given up: %s", failure)
+            logger.warning("automatic commit before partitions are revoked: %s", failure)
 
     # What to read, and from where.
 
@@ -243,7 +243,7 @@ class Session:
                 await self.unsubscribe()
                 return
             if not all(isinstance(name, str) and name.strip() for name in names):
-                raise IllegalUse(f"subscribe: {names!r} has a name that no topic can have")
+                raise IllegalUse(f"subscribe: {names!r} has an invalid topic name")
             self._waiting.in_loop(lambda: core.subscribe(names))
         self._listener = listener
 
@@ -257,25 +257,27 @@ class Session:
     async def unsubscribe(
         self, reason: str = "the consumer unsubscribed from all topics", timeout_ms: int = _LEAVE_TIMEOUT_MS
     ) -> None:
-        """Gives all up: automatic commit and listener first, then the group."""
+        """Revoke all partitions: automatic commit and listener first, then leave the group."""
         self._check()
         core = self.core
         if core.group is not None:
-            core.group.is_wanted = False  # giving up the partitions is no step of a rebalance any more
+            core.group.is_wanted = False  # revoking the partitions is not a step of a rebalance any more
         try:
             if core.subscription.is_of_group and core.subscription.states:
                 kind = EventKind.REVOKED
                 if core.group is not None and core.group.generation_id < 0:
                     kind = EventKind.LOST
-                await self._tell(RebalanceEvent(kind, tuple(core.subscription.states)))
+                await self._call_listener(RebalanceEvent(kind, tuple(core.subscription.states)))
         finally:
             try:
                 await self._ask("leave", lambda done: core.unsubscribe(reason, lambda: done(None)), timeout_ms)
             except TimedOut as failure:
-                logger.warning("leaving the group: %s; it goes on after session.timeout.ms", failure)
+                logger.warning(
+                    "leaving the group: %s; the coordinator removes this member after session.timeout.ms", failure
+                )
 
     async def position(self, topic_partition: TopicPartition, timeout_ms: int | None) -> Offset:
-        """The next offset that poll will return; waits until it is found."""
+        """The next offset that poll returns; waits until it is found."""
         limit_ms = self.default_timeout_ms if timeout_ms is None else timeout_ms
         waiting, core = self._waiting, self.core
         deadline_ms = waiting.now_ms() + limit_ms
@@ -289,7 +291,7 @@ class Session:
             error = core.take_error()
             if error is not None:
                 raise error
-            waiting.post(core.tend)
+            waiting.post(core.advance)
             left_ms = deadline_ms - waiting.now_ms()
             if left_ms <= 0:
                 raise TimedOut(f"{state.topic_partition}: no position found within {limit_ms} ms")
@@ -331,7 +333,7 @@ class Session:
         return count
 
     async def close(self, timeout_ms: int) -> None:
-        """Commit if that is automatic, tell the listener, leave the group; each of these bounded by the time."""
+        """Commit if commits are automatic, call the listener, leave the group; the timeout bounds each of these."""
         self.is_woken = False
         self._revoking_commit_ms = timeout_ms
         core = self.core
@@ -350,7 +352,7 @@ class Session:
     # Waiting for an operation.
 
     async def _ask(self, what: str, start: Callable[[Done], None], limit_ms: int) -> Any:
-        """Start it in the client loop and wait until it calls back; a ClientError that it gives is raised."""
+        """Start it in the client loop and wait until it calls back; raises the ClientError that it gets."""
         self._check()
         waiting = self._waiting
         outcomes: list[Any] = []
@@ -382,4 +384,4 @@ class Session:
 
 def _log_failed_commit(offsets: dict[TopicPartition, OffsetAndMetadata], failure: ClientError | None) -> None:
     if failure is not None:
-        logger.warning("automatic commit of %d partitions: %s; the next one has it again", len(offsets), failure)
+        logger.warning("automatic commit of %d partitions: %s; the next one includes them again", len(offsets), failure)

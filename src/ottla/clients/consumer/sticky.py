@@ -1,8 +1,8 @@
-"""The sticky assignors: as even as can be, and with as few partitions moved as that takes.
+"""The sticky assignors: as even as possible, with as few moved partitions as that needs.
 
-Both decide alike. The eager one learns who had what from its members' user data, in the form of Kafka's own; the
-cooperative one (KIP-429) from the partitions that members keep while they join, and hands a partition that moves to
-its next owner only after the last one gave it up: in the rebalance after this one.
+Both use one algorithm. The eager one gets earlier owners from its members' user data, in Kafka's format; the
+cooperative one (KIP-429) gets them from the partitions that members keep while they join, and gives a moved partition
+to its next owner only after the old one revoked it: in the next rebalance.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ _INT16: Final = Struct(">h")
 
 
 class Previous(NamedTuple):
-    """What a member had, and in which generation."""
+    """The partitions that a member had, and in which generation."""
 
     topic_partitions: tuple[TopicPartition, ...]
     generation_id: int
@@ -40,7 +40,7 @@ def encode_sticky_data(topic_partitions: Iterable[TopicPartition], generation_id
 
 
 def decode_sticky_data(data: bytes) -> Previous:
-    """What old members sent ends without a generation; what can't be read counts as nothing, as Kafka has it."""
+    """Old members send no generation; invalid data counts as no partitions, as in Kafka."""
     try:
         (topic_count,) = _INT32.unpack_from(data)
         position = 4
@@ -119,7 +119,7 @@ def _balance(
 def _still_owned(
     members: Sequence[GroupMemberView], partition_counts: Mapping[str, int], previous: Mapping[str, Previous]
 ) -> dict[TopicPartition, str]:
-    """Who keeps what. Two that claim the same partition: the later generation is right, within one nobody."""
+    """Who keeps what. If two claim a partition, the later generation wins; within one generation neither does."""
     claims: dict[TopicPartition, tuple[int, str | None]] = {}
     for member in members:
         topic_partitions, generation_id = previous[member.member_id]
@@ -142,7 +142,7 @@ def _deal_out(
     partition_counts: Mapping[str, int],
     kept: Mapping[TopicPartition, str],
 ) -> None:
-    """What nobody has, to whoever has least; topics that few can read go first, for they have the least choice."""
+    """Assign free partitions to the members that have least, first those of topics with few subscribers."""
     rank = {member_id: index for index, member_id in enumerate(assignment)}
     for topic in sorted(subscribers, key=lambda topic: (len(subscribers[topic]), topic)):
         free = [
@@ -161,7 +161,7 @@ def _deal_out(
 
 
 def _even_out(assignment: Assignment, subscribers: Mapping[str, list[str]]) -> None:
-    """Move partitions, from those who have most, as long as a move makes two members more equal.
+    """Move partitions away from the members that have most, while a move makes two members more equal.
 
     Each move lowers the sum of the squares of the counts, so this ends.
     """

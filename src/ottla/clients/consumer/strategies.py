@@ -1,6 +1,6 @@
-"""`partition.assignment.strategy`: the four assignors by their names and by the class names that Java's configs have.
+"""`partition.assignment.strategy`: the four assignors, by their names and by the class names in Java's configs.
 
-The members of a group agree on one by name; what each of them tells the leader beside its topics is said here.
+The members of a group agree on one by name; this file also builds the user data that each sends to the leader.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,18 +31,18 @@ _JAVA_CLASSES: Final = {
 
 
 class Strategies(NamedTuple):
-    """What a consumer offers its group, the preferred one first."""
+    """The assignors that a consumer supports, the preferred one first."""
 
     names: tuple[str, ...]
 
     @property
     def is_cooperative(self) -> bool:
-        """Partitions are kept over a rebalance only if every assignor that may be chosen knows of that."""
+        """A member keeps partitions during a rebalance only if all of its assignors are cooperative."""
         return all(name == COOPERATIVE_STICKY for name in self.names)
 
 
 def parse_strategies(names: Sequence[str]) -> Strategies:
-    """ValueError names what is not known."""
+    """ValueError names an unknown assignor."""
     known = []
     for name in names:
         found = _JAVA_CLASSES.get(name.rpartition(".")[2], name)
@@ -57,7 +57,7 @@ def parse_strategies(names: Sequence[str]) -> Strategies:
 
 
 def user_data_of(name: str, *, topic_partitions: Iterable[TopicPartition], generation_id: int) -> bytes | None:
-    """What goes with a subscription under that assignor: `topic_partitions` are those of the last assignment."""
+    """The user data of a subscription for that assignor; `topic_partitions` are those of the last assignment."""
     if name == STICKY and generation_id >= 0:
         return encode_sticky_data(topic_partitions, generation_id)
     if name == COOPERATIVE_STICKY:

@@ -1,7 +1,7 @@
-"""What a consumer reads: topics, a pattern, or partitions by hand, and for each partition where it stands.
+"""What a consumer reads: topics, a pattern, or assigned partitions, and the state of each partition.
 
-Owned by the loop. Only `position`, `position_epoch` and `drained_bytes` of a partition are the user's side's to write,
-while it hands records out; nothing here asks a broker.
+Owned by the client loop. The user's side writes only `position`, `position_epoch` and `drained_bytes` of a partition,
+while it returns records; nothing here sends a request.
 """
 
 import re
@@ -19,7 +19,7 @@ NO_REPLICA: Final[BrokerId] = -1
 
 
 class Kind(Enum):
-    """How the partitions came to be assigned; one way at a time."""
+    """The kind of a subscription; a consumer has one kind at a time."""
 
     NOTHING = "nothing"
     TOPICS = "topics"
@@ -28,10 +28,10 @@ class Kind(Enum):
 
 
 class PartitionState:
-    """One assigned partition. `position` is the next offset to hand out, None until it is found.
+    """One assigned partition. `position` is the next offset that poll returns, None until it is found.
 
-    The client loop asks brokers for `fetch_offset`, which runs ahead of the position by what lies fetched and not yet
-    handed out. `seek_count` tells whether what was fetched still belongs to the position.
+    The client loop fetches from `fetch_offset`, which is ahead of the position by the records in the fetch buffer.
+    `seek_count` says whether fetched records still fit the position.
     """
 
     __slots__ = (
@@ -62,30 +62,30 @@ class PartitionState:
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         self.position: Offset | None = None
-        self.position_epoch: LeaderEpoch = NO_LEADER_EPOCH  # of the last record handed out
-        self.checked_epoch: LeaderEpoch = NO_LEADER_EPOCH  # of the leader under which the position is known to be sound
-        self.is_checking = False  # a request that finds out whether it is, is under way
+        self.position_epoch: LeaderEpoch = NO_LEADER_EPOCH  # of the last record that poll returned
+        self.checked_epoch: LeaderEpoch = NO_LEADER_EPOCH  # of the leader for which the position was validated
+        self.is_checking = False  # a validation is in flight
         self.fetch_offset: Offset = 0
-        self.until: Offset | None = None  # nothing from here on is asked for
+        self.until: Offset | None = None  # fetch only up to here
         self.seek_count = 0
-        self.reset: ResetStrategy | None = None  # the position is to be found in this way
-        self.is_looking = False  # a request that finds the position is under way
+        self.reset: ResetStrategy | None = None  # how to find the position
+        self.is_looking = False  # a lookup of the position is in flight
         self.is_paused = False
-        self.is_held = False  # the listener has not been told of it yet
+        self.is_held = False  # the listener has not run for it yet
         self.is_assigned = True
-        self.failures = 0  # of requests for it, since the last that succeeded
+        self.failures = 0  # failed requests since the last success
         self.retry_at_ms = 0
         self.high_watermark: Offset | None = None
         self.last_stable_offset: Offset | None = None
         self.log_start_offset: Offset | None = None
         self.preferred_replica: BrokerId = NO_REPLICA
         self.preferred_until_ms = 0
-        self.fetched_bytes = 0  # written by the client loop, ever growing
-        self.drained_bytes = 0  # written by the user's side, ever growing
+        self.fetched_bytes = 0  # written by the client loop, only grows
+        self.drained_bytes = 0  # written by the user's side, only grows
 
     @property
     def queued_bytes(self) -> int:
-        """Fetched and not handed out."""
+        """Bytes that are fetched and not returned yet."""
         return self.fetched_bytes - self.drained_bytes
 
     @property
@@ -95,7 +95,7 @@ class PartitionState:
         return self.position is not None and not self.is_paused and not self.is_held
 
     def seek(self, offset: Offset, leader_epoch: LeaderEpoch = NO_LEADER_EPOCH, *, until: Offset | None = None) -> None:
-        """From here on; what was fetched or asked for before is dropped when it turns up."""
+        """Read from here; batches that were fetched or requested before are dropped."""
         self.seek_count += 1
         self.until = until
         self.reset = None
@@ -111,7 +111,7 @@ class PartitionState:
         self.failures += 1
 
     def seek_by(self, strategy: ResetStrategy) -> None:
-        """Find a new position in this way; there is none until then."""
+        """Drop the position and find a new one in this way."""
         self.seek_count += 1
         self.until = None
         self.position = None
@@ -129,7 +129,7 @@ class Subscription:
 
     @property
     def is_of_group(self) -> bool:
-        """Whether a group shares the partitions out."""
+        """Whether a group assigns the partitions."""
         return self.kind in (Kind.TOPICS, Kind.PATTERN)
 
     @property
@@ -146,7 +146,7 @@ class Subscription:
         self.pattern = pattern
 
     def match(self, names: Iterable[str], *, exclude_internal: bool) -> bool:
-        """Take the topics that the pattern means now; whether that is a change."""
+        """Take the topics that the pattern matches now; returns whether they changed."""
         assert self.pattern is not None
         matches = self.pattern.search
         topics = frozenset(name for name in names if matches(name) and not (exclude_internal and name.startswith("__")))
@@ -154,7 +154,7 @@ class Subscription:
         self.topics = topics
         return is_changed
 
-    def assign_by_hand(self, topic_partitions: Iterable[TopicPartition]) -> None:
+    def assign_partitions(self, topic_partitions: Iterable[TopicPartition]) -> None:
         wanted = list(dict.fromkeys(topic_partitions))
         if not wanted:
             self.unsubscribe()
@@ -170,7 +170,7 @@ class Subscription:
         self.pattern = None
 
     def take(self, topic_partitions: Iterable[TopicPartition]) -> list[PartitionState]:
-        """Exactly these from now on: those that stay keep their state; the new ones are returned."""
+        """Assign exactly these partitions: those that stay keep their state; returns the new ones."""
         before = self.states
         self.states = {
             topic_partition: before.get(topic_partition) or PartitionState(topic_partition)
@@ -192,7 +192,7 @@ class Subscription:
         return state
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Of every partition that has one: what a commit of all that was read says."""
+        """The position of every partition that has one, as a commit of everything needs it."""
         return {
             topic_partition: OffsetAndMetadata(position, "", state.position_epoch)
             for topic_partition, state in self.states.items()
@@ -203,7 +203,7 @@ class Subscription:
         if self.kind not in (Kind.NOTHING, kind):
             raise IllegalUse(
                 f"subscription by {kind.value} while there is one by {self.kind.value}; unsubscribe first:"
-                " topics, pattern and partitions by hand exclude each other"
+                " a consumer has either topics, a pattern or assigned partitions"
             )
         self.kind = kind
 
@@ -212,7 +212,7 @@ class Subscription:
 
 
 def as_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata | Offset]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """A plain number is an offset without a text."""
+    """A plain number is an offset without metadata."""
     return {
         TopicPartition(*topic_partition): offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
         for topic_partition, offset in offsets.items()

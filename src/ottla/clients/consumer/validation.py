@@ -1,7 +1,7 @@
-"""Whether a position still means the same record under a new leader (KIP-320): asked for before anything is read there.
+"""Validates positions after a change of leader (KIP-320): a position must still be the same record.
 
-Lives in the loop. After an unclean election a log may have lost its end and grown a new one: without this a reader at
-offset 10 would go on at a 10 that is another one. What was fetched before the change is handed out first.
+Runs in the client loop. After an unclean election a log may have lost its end and got a new one: without validation a
+reader at offset 10 could continue at another record with that offset. Batches that were fetched before are read first.
 """
 
 import logging
@@ -31,11 +31,11 @@ _CONSUMER: Final = -1  # as a replica id
 # Before version 3 only brokers may ask.
 _VERSIONS: Final = (3, OffsetForLeaderEpochRequest.VERSIONS[1])
 _UNDEFINED_OFFSET: Final[Offset] = -1
-# The leader is another one than the metadata says, or the other way round: look it up, ask again.
+# The metadata is out of date, ours or the broker's: look the leader up, ask again.
 
 
 class Validation:
-    """Owned by the consumer's core. `on_valid`: something may be fetched; `on_reset`: a position is to be found."""
+    """Owned by the consumer's core. `on_valid`: something may be fetched; `on_reset`: a position has to be found."""
 
     def __init__(
         self,
@@ -60,19 +60,19 @@ class Validation:
         self._is_retry_planned = False
 
     def is_open(self, state: PartitionState) -> bool:
-        """Whether it is not known yet that the position is sound, and nothing may be asked for beyond it."""
+        """Whether the position is not validated yet, so that nothing may be fetched."""
         epoch = self._metadata.leader_epoch_of(state.topic_partition)
         if epoch <= state.checked_epoch:
             return False
         if state.queued_bytes:
-            return True  # the position is about to move, and only the user's side knows when
+            return True  # the position will move, and only the user's side knows when
         if state.position_epoch in (NO_LEADER_EPOCH, epoch):
-            state.checked_epoch = epoch  # nothing to compare, or read under this very leader
+            state.checked_epoch = epoch  # nothing to compare, or the record was read from this leader
             return False
         return True
 
-    def tend(self) -> None:
-        """Ask for every position that is open and not asked for yet."""
+    def advance(self) -> None:
+        """Start a validation for every position that needs one and has none in flight."""
         now_ms = self._network.now_ms()
         by_leader: dict[BrokerId, list[PartitionState]] = {}
         for state in self._subscription.states.values():
@@ -109,16 +109,16 @@ class Validation:
                 state.is_checking = False
                 if state.is_assigned and state.seek_count == seek_count:
                     self._take(state, epoch, answer if isinstance(answer, ClientError) else ends.get(topic_partition))
-            self.tend()
+            self.advance()
             self._on_valid()
 
         self._network.request(leader_id, request, answered, versions=_VERSIONS)
 
     def _take(self, state: PartitionState, epoch: LeaderEpoch, end: EpochEndOffset | ClientError | None) -> None:
         position = state.position
-        assert position is not None, "nothing but a seek takes it away, and that was looked at"
+        assert position is not None, "only a seek removes it, and that was checked"
         if isinstance(end, UnsupportedByBroker):
-            state.checked_epoch = epoch  # a cluster that can't tell; a fetch says when an offset is out of range
+            state.checked_epoch = epoch  # the cluster can't say; a fetch fails if the offset is out of range
         elif end is None or isinstance(end, ClientError) or end.error_code in RETRIABLE:
             self._back_off(state)
             self._metadata.request_update()
@@ -157,7 +157,7 @@ class Validation:
 
         def retry() -> None:
             self._is_retry_planned = False
-            self.tend()
+            self.advance()
 
         self._network.call_later(max(1, self._backoff.first_ms), retry)
 

@@ -1,4 +1,4 @@
-"""What goes in and out of a consumer's calls: records, offsets with what belongs to them, and a group's identity."""
+"""The arguments and results of a consumer's calls: records, offsets with metadata, and a group's identity."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
@@ -10,14 +10,14 @@ __all__ = ["ConsumerRecord", "GroupMetadata", "OffsetAndMetadata", "OffsetAndTim
 
 
 class OffsetAndMetadata(NamedTuple):
-    """The next offset to read, as it is committed, with a text of the user's own."""
+    """The next offset to read, as committed, with the user's metadata."""
 
     offset: Offset
     metadata: str = ""
     leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
 
 
-# A plain number is an offset without a text.
+# A plain number is an offset without metadata.
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata | Offset]
 
 
@@ -30,7 +30,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class GroupMetadata(NamedTuple):
-    """Who commits: what a transaction needs to commit a consumer's offsets (KIP-447)."""
+    """The member that commits, as a transaction needs it to commit a consumer's offsets (KIP-447)."""
 
     group_id: str
     generation_id: int = -1

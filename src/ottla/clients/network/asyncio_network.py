@@ -1,6 +1,6 @@
 """The client loop of an asyncio client: the running event loop, its timers and its transports.
 
-Made and used within one loop. Only asyncio clients import this, so that blocking ones don't pay for asyncio.
+Created and used within one loop. Only asyncio clients import this, so that blocking ones don't import asyncio.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from ottla.links.wire import Channel, Wire
 
 T = TypeVar("T")
 
-# Parts shorter than this are joined into one write; longer ones go as they are.
+# Parts shorter than this are joined into one write; longer ones are written as they are.
 _JOINED_BYTES_MAX = 64 * 1024
 
 
 class AsyncioNetwork(BaseNetwork):
-    """From its making until `close`; both, and all between, in the same event loop."""
+    """Create, use and `close` it in the same event loop."""
 
     def __init__(self, bootstrap: str, *, client_id: str, settings: NetworkSettings) -> None:
         super().__init__(bootstrap, client_id=client_id, settings=settings)
@@ -45,12 +45,12 @@ class AsyncioNetwork(BaseNetwork):
         return TransportChannel(address, wire, network=self)
 
     async def ask(self, start: Callable[[Callable[[T | ClientError], None]], None]) -> T:
-        """Await something that calls back with its result or a ClientError, which is raised."""
+        """Await a function that calls back with its result or with a ClientError, which this raises."""
         future: asyncio.Future[T] = self.loop.create_future()
 
         def settle(outcome: T | ClientError) -> None:
             if future.done():
-                return  # cancelled: who awaited it is gone
+                return  # cancelled: no task awaits it any more
             if isinstance(outcome, ClientError):
                 future.set_exception(outcome)
             else:
@@ -60,13 +60,13 @@ class AsyncioNetwork(BaseNetwork):
         return await future
 
     async def close(self) -> None:
-        """Close every connection; what is under way fails with `ClientClosed` before this returns."""
+        """Close every connection; all requests fail with `ClientClosed` before this returns."""
         self.brokers.close()
         await asyncio.sleep(0)
 
 
 class TransportChannel(asyncio.BufferedProtocol):
-    """One transport. Connecting is a task, ended by `close`."""
+    """One transport. A task connects; `close` cancels it."""
 
     def __init__(self, address: Address, wire: Wire, *, network: AsyncioNetwork) -> None:
         self._wire = wire
@@ -76,7 +76,7 @@ class TransportChannel(asyncio.BufferedProtocol):
         self._unsent: list[Buffer] = []
         self._connecting: asyncio.Task[None] = network.loop.create_task(self._connect(address))
 
-    # The wire's side.
+    # For the wire.
 
     def send(self, parts: Sequence[Buffer]) -> None:
         if not self._unsent:
@@ -90,7 +90,7 @@ class TransportChannel(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # The transport's side.
+    # For the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -129,7 +129,7 @@ class TransportChannel(asyncio.BufferedProtocol):
             self._failed(f"not reached: {_reason_of(error)}")
 
     def _flush(self) -> None:
-        """Once per turn of the loop: what several callbacks send goes out in one write, unless it is large."""
+        """Once per turn of the loop: one write for what several callbacks send, unless it is large."""
         parts, self._unsent = self._unsent, []
         transport = self._transport
         if transport is None or self._is_closed or not parts:
@@ -147,7 +147,7 @@ class TransportChannel(asyncio.BufferedProtocol):
 
 
 def _reason_of(error: OSError) -> str:
-    """The operating system's words, without asyncio's around them."""
+    """The operating system's message, without asyncio's text around it."""
     if isinstance(error, socket.gaierror):
         return f"the name was not resolved: {error.strerror}"
     if error.errno:

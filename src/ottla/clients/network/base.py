@@ -1,6 +1,6 @@
-"""What the networks of both faces share: requests in, decoded answers out, over `Brokers`.
+"""What all networks share: requests in, decoded answers out, over `Brokers`.
 
-The place itself (thread or event loop), its timers and its sockets are the subclass's.
+A subclass has the client loop itself (thread or event loop), its timers and its sockets.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ from ottla.protocol.message import ApiMessage
 
 
 class BaseNetwork(ABC):
-    """Implements `port.Network` but for time and threads."""
+    """Implements `port.Network` except for time and threads."""
 
     def __init__(self, bootstrap: str, *, client_id: str, settings: NetworkSettings) -> None:
         self.settings = settings

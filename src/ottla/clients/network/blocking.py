@@ -1,6 +1,6 @@
-"""A client loop without a thread of its own: sockets and timers move while a caller waits for an answer, and only then.
+"""A client loop without a thread: sockets and timers run only while a caller waits for an answer.
 
-For clients that ask now and then, such as an administrator. A connection that ended meanwhile is seen by the next call.
+For clients with few requests, such as the admin client. The next call notices a connection that broke meanwhile.
 """
 
 from typing import Any, Final
@@ -15,7 +15,7 @@ _NO_WAIT_S: Final = 0.0
 
 
 class BlockingNetwork(ThreadNetwork):
-    """Owned by one thread at a time, which is the client loop; never started, but to be closed."""
+    """For one thread at a time, which is the client loop; it needs no start, only `close`."""
 
     def __init__(self, bootstrap: str, *, client_id: str, settings: NetworkSettings) -> None:
         super().__init__(bootstrap, client_id=client_id, settings=settings)
@@ -26,11 +26,11 @@ class BlockingNetwork(ThreadNetwork):
         return True
 
     def ask(self, broker_id: BrokerId, message: ApiMessage, *, versions: tuple[int, int] | None = None) -> Any:
-        """Send a message and wait for its answer; raises why there is none, in the request's time at the latest."""
+        """Send a message and wait for its answer; raises why there is none, at the request's timeout at the latest."""
         if self._is_stopped:
             raise ClientClosed("the client is closed")
         self._turn(_NO_WAIT_S)
-        # A list of its own: the answer to a question that was interrupted may still come.
+        # A list for each call: the answer to an interrupted request may still come.
         answers: list[Any] = []
         self._answers = answers
         self.request(broker_id, message, answers.append, versions=versions)
@@ -41,5 +41,5 @@ class BlockingNetwork(ThreadNetwork):
         return answers[0]
 
     def _sleep_s(self, most_s: float | None) -> float | None:
-        # A callback of this very turn may have brought the answer.
+        # A callback of this turn may have got the answer.
         return 0 if self._answers else super()._sleep_s(most_s)

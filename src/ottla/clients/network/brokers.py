@@ -1,6 +1,6 @@
-"""The brokers that a client knows, a link to each: which one a request goes to, and what follows when one is lost.
+"""The brokers that a client knows, with a link to each: chooses one for a request, and handles lost connections.
 
-Bootstrap addresses have ids of their own, below `ANY_BROKER`, and serve only as long as no known broker can be tried.
+Bootstrap addresses have ids below `ANY_BROKER`, and are used only while no known broker can be tried.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ _FIRST_BOOTSTRAP: Final = ANY_BROKER - 1
 
 
 class Brokers:
-    """Owned by one network; lives in its loop."""
+    """Owned by one network; runs in its client loop."""
 
     __slots__ = ("_bootstrap", "_client_id", "_is_closed", "_known", "_loop", "_links", "_settings", "on_lost")
 
@@ -40,13 +40,13 @@ class Brokers:
         return list(self._bootstrap.values())
 
     def set_known(self, brokers: Mapping[BrokerId, Address]) -> None:
-        """Links to what moved or went away are closed; requests under way on them fail and are tried elsewhere."""
+        """Close links to brokers that moved or are gone; their requests fail or go to another broker."""
         self._known = dict(brokers)
         for broker_id, link in list(self._links.items()):
             is_spare = broker_id < 0 and self._known and not link.load
             if is_spare or (broker_id >= 0 and self._address_of(broker_id) != link.address):
                 del self._links[broker_id]
-                link.close(ConnectionFailed(f"{link.address}: broker {broker_id} is no longer there"))
+                link.close(ConnectionFailed(f"{link.address}: broker {broker_id} is no longer at this address"))
 
     def send(self, broker_id: BrokerId, request: InFlightRequest) -> None:
         if self._is_closed:
@@ -101,7 +101,7 @@ class Brokers:
         return link
 
     def _least_loaded(self, tried: Mapping[BrokerId, str] | None = None) -> Link:
-        """The link that promises the quickest answer; brokers that just failed come last."""
+        """The least loaded link; brokers that just failed come last."""
         now_ms = self._loop.now_ms()
         candidates = self._candidates(now_ms)
         fresh = {broker_id: address for broker_id, address in candidates.items() if not tried or broker_id not in tried}
@@ -120,7 +120,7 @@ class Brokers:
         return self._link_to(broker_id, candidates[broker_id])
 
     def _candidates(self, now_ms: int) -> dict[BrokerId, Address]:
-        """The known brokers; the bootstrap ones too while none of the known can be tried (KIP-1102)."""
+        """The known brokers; also the bootstrap ones while no known broker can be tried (KIP-1102)."""
 
         def can_be_tried(broker_id: BrokerId) -> bool:
             link = self._links.get(broker_id)
@@ -145,7 +145,7 @@ class Brokers:
                 self._loop.call_soon(lambda listener=listener: listener(_node_of(link.broker_id)))  # type: ignore[misc]
 
     def _try_elsewhere(self, request: InFlightRequest, link: Link, reason: ClientError) -> None:
-        """A request that any broker may answer was not sent by this one."""
+        """This broker could not send a request that any broker may answer."""
         assert request.tried is not None
         request.tried[link.broker_id] = str(reason)
         another = self._least_loaded(request.tried)
@@ -162,5 +162,5 @@ class Brokers:
 
 
 def _node_of(broker_id: BrokerId) -> BrokerId:
-    """The broker behind an id, which may be that of its coordinator connection."""
+    """The broker of an id, which may be the id of its coordinator connection."""
     return 2**31 - 1 - broker_id if broker_id >= _FIRST_COORDINATOR else broker_id

@@ -1,9 +1,9 @@
-"""A client loop that its user's own thread runs while it waits: no hand-over between threads where records come fast.
+"""A client loop that the user's own thread runs while it waits: no switches between threads when records come fast.
 
-Two threads that both want the interpreter wait for each other up to 5 ms a time (the switch interval), and a client
-loop asks for it after every system call: a consumer that decodes on one thread and receives on another is several times
-slower than one that does both on one. So the client loop has a baton. The user's thread takes it to wait or to call in;
-a keeper thread takes it when the user has been away for a moment, so that heartbeats and fetches go on.
+Two threads that both need the interpreter wait for each other up to 5 ms at a time (the switch interval), and a client
+loop needs it after every system call: a consumer that decodes on one thread and receives on another is several times
+slower than one that does both on one. So the client loop has a baton. The user's thread takes it to wait or to run a
+callback; a keeper thread takes it when the user has been away for a moment, so that heartbeats and fetches continue.
 """
 
 import logging
@@ -19,22 +19,22 @@ from ottla.links.settings import NetworkSettings
 T = TypeVar("T")
 
 logger: Final = logging.getLogger("ottla.clients")
-# After so long without the user, the keeper runs the loop.
+# After this long without the user, the keeper runs the loop.
 _AWAY_S: Final = 0.02
-# While the user is in the client loop, the keeper looks only now and then whether it has left.
+# How often the keeper checks whether the user has left the client loop.
 _LOOK_S: Final = 0.1
-# A user who only ever calls in keeps the keeper out, and so must run timers and sockets now and then.
+# A user that only runs callbacks keeps the keeper out, so it must run timers and sockets from time to time.
 _TURN_DUE_S: Final = 0.01
 
 
 class CallerDrivenNetwork(ThreadNetwork):
-    """As `ThreadNetwork`; the client loop is whichever thread holds the baton."""
+    """Like `ThreadNetwork`, but the thread that holds the baton is the client loop."""
 
     def __init__(self, bootstrap: str, *, client_id: str, settings: NetworkSettings) -> None:
         super().__init__(bootstrap, client_id=client_id, settings=settings)
         self._baton = threading.Lock()
         self._holder: int | None = None  # the thread in the client loop
-        self._is_wanted = False  # by the user: the keeper must not take the baton
+        self._is_wanted = False  # the user wants the baton: the keeper must not take it
         self._used_at = 0.0
         self._turned_at = 0.0
         self._rest = threading.Event()
@@ -47,10 +47,10 @@ class CallerDrivenNetwork(ThreadNetwork):
     def post(self, callback: Callable[[], None]) -> None:
         super().post(callback)
         if self._holder is None:
-            self._rest.set()  # nobody is there to see it
+            self._rest.set()  # no thread reads it
 
     def call(self, callback: Callable[[], T], *, timeout_ms: int | None = None) -> T:
-        """Run `callback` in the client loop, in this thread; the keeper is asked out first, which takes it a moment."""
+        """Run `callback` in the client loop, in this thread; the keeper must leave first, which takes a moment."""
         if self.is_in_loop:
             return callback()
         self._take()
@@ -60,7 +60,7 @@ class CallerDrivenNetwork(ThreadNetwork):
             self._give_back()
 
     def run(self, is_done: Callable[[], bool], timeout_ms: int) -> None:
-        """Be the client loop until `is_done` or the time is over."""
+        """Run the client loop in this thread until `is_done` or the timeout."""
         self._take()
         self._is_done = is_done
         try:
@@ -90,7 +90,7 @@ class CallerDrivenNetwork(ThreadNetwork):
         self._holder = threading.get_ident()
 
     def _give_back(self) -> None:
-        # What was asked for in the client loop must be on its way: nobody may come for a while.
+        # Send the requests of this call now: no thread may run the loop for a while.
         try:
             if time.monotonic() - self._turned_at > _TURN_DUE_S:
                 self._guarded_turn(0)
@@ -104,7 +104,7 @@ class CallerDrivenNetwork(ThreadNetwork):
             self._baton.release()
 
     def _sleep_s(self, most_s: float | None) -> float | None:
-        # A callback of this turn may have brought what the user waits for.
+        # A callback of this turn may have got what the user waits for.
         if self._is_done is not None and self._is_done():
             return 0
         return super()._sleep_s(most_s)

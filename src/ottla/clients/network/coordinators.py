@@ -1,7 +1,7 @@
-"""Which broker coordinates a group or a transactional id: looked up when needed, and again when it moves.
+"""The coordinator of a group or a transactional id: looked up when needed, and again when it moves.
 
-Lives in the client loop. What an answer of a coordinator means is its user's to say, who calls `forget` when it shows
-that the coordinator is another.
+Runs in the client loop. The caller decides what an answer of a coordinator means, and calls `forget` when the
+coordinator has moved.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, Fin
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
-# The newest that name one key; kinds came with 1, when there were only groups before.
+# The newest versions with one key; version 0 knows only groups.
 ONE_KEY_VERSION_MAX: Final = 3
 _VERSIONS: Final = {GROUP: (0, ONE_KEY_VERSION_MAX), TRANSACTION: (1, ONE_KEY_VERSION_MAX)}
 _NAMES: Final = {GROUP: "group", TRANSACTION: "transactional id"}
@@ -41,12 +41,12 @@ class Coordinators:
         return self._known.get((kind, key))
 
     def failure(self, kind: int, key: str) -> ClientError | None:
-        """Why the last attempt of a lookup that goes on found nothing."""
+        """Why the last attempt of a running lookup failed."""
         lookup = self._lookups.get((kind, key))
         return None if lookup is None else lookup.failure
 
     def find(self, kind: int, key: str, on_found: OnFound) -> None:
-        """Call back with the coordinator, at once if it is known; or with an error that no later attempt can mend."""
+        """Call back with the coordinator, at once if it is known; or with an error that is not retriable."""
         broker_id = self._known.get((kind, key))
         if broker_id is not None:
             on_found(broker_id)
@@ -59,7 +59,7 @@ class Coordinators:
             lookup.waiting.append(on_found)
 
     def forget(self, kind: int, key: str) -> None:
-        """Another broker coordinates by now, or none: the next `find` asks again."""
+        """The coordinator has moved or is gone: the next `find` looks it up again."""
         self._known.pop((kind, key), None)
 
     def _ask(self, kind: int, key: str, lookup: "_Lookup") -> None:
@@ -92,14 +92,14 @@ class Coordinators:
     def _metadata_changed(self) -> None:
         for (kind, key), lookup in list(self._lookups.items()):
             if lookup.found is not None and not self._settle(kind, key, lookup):
-                # Two brokers that don't agree yet on who is there.
+                # The coordinator's broker is not in the metadata of another broker yet.
                 failure = BrokerError(
                     ErrorCode.COORDINATOR_NOT_AVAILABLE, f"broker {lookup.found} is not in the metadata"
                 )
                 self._ask_later(kind, key, lookup, failure)
 
     def _settle(self, kind: int, key: str, lookup: "_Lookup") -> bool:
-        """Whether the address of who was named is known, so that it can be asked."""
+        """Whether the address of the coordinator is known."""
         if lookup.found not in self._metadata.brokers:
             return False
         self._known[kind, key] = lookup.found
@@ -112,7 +112,7 @@ class Coordinators:
 
 
 class _Lookup:
-    """On its way, for everyone who waits for it."""
+    """A running lookup, and all callbacks that wait for it."""
 
     __slots__ = ("attempts", "failure", "found", "waiting")
 
@@ -120,4 +120,4 @@ class _Lookup:
         self.waiting = [on_found]
         self.attempts = 0
         self.failure: ClientError | None = None
-        self.found: BrokerId | None = None  # named, but its address isn't known yet
+        self.found: BrokerId | None = None  # the coordinator, while its address isn't known yet

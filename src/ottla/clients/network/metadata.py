@@ -1,6 +1,6 @@
-"""A client's view of its cluster, kept fresh: on an interval, on request, for a new topic, after a broken connection.
+"""A client's metadata, updated on an interval, on request, for a new topic, and after a broken connection.
 
-Lives in the loop. Readers on other threads see a whole view, the newest or the one before it.
+Runs in the client loop. Readers on other threads see a consistent view, the newest or the one before it.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ from ottla.protocol.messages.metadata import (
     MetadataResponse,
 )
 
-# What a later answer may mend; any other error of a topic ends the wait for it.
+# Retriable errors; any other error of a topic ends the wait for it.
 _PASSING: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_ID}
 )
@@ -39,7 +39,7 @@ class _Waiter:
 
 
 class Metadata:
-    """One per client. Nothing is asked before a topic is wanted or an update requested."""
+    """One per client. It sends no request before a topic is wanted or an update is requested."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Metadata:
         allow_auto_create: bool = False,
     ) -> None:
         self.allow_auto_create = allow_auto_create
-        self.version = 0  # of the view: one more with each answer
+        self.version = 0  # of the view; grows with each answer
         self.on_change: list[Callable[[], None]] = []
         self.cluster_id: str | None = None
         self.controller_id: BrokerId = NO_LEADER
@@ -68,7 +68,7 @@ class Metadata:
         self._errors: dict[str, int] = {}
         self._waiters: list[_Waiter] = []
         self._is_asking = False
-        self._is_stale = False  # something was wanted after the request in flight was sent
+        self._is_stale = False  # a new wish came after the request in flight was sent
         self._failures = 0
         self._timer: Timer | None = None  # for the next request
         self._timer_at_ms = 0
@@ -91,7 +91,7 @@ class Metadata:
         return info.partitions.get(topic_partition[1]) if info is not None else None
 
     def leader_of(self, topic_partition: TopicPartition) -> BrokerId:
-        """NO_LEADER while there is none, or none that is known."""
+        """NO_LEADER if there is none, or none is known."""
         info = self._topics.get(topic_partition[0])
         partition = info.partitions.get(topic_partition[1]) if info is not None else None
         if partition is None or partition.leader_id not in self.brokers:
@@ -103,7 +103,7 @@ class Metadata:
         return partition.leader_epoch if partition is not None else NO_LEADER_EPOCH
 
     def topic_id_of(self, name: str) -> bytes:
-        """ZERO_UUID where it is not known, or the broker has no ids."""
+        """ZERO_UUID if it is not known, or if the broker has no ids."""
         info = self._topics.get(name)
         return info.topic_id if info is not None else ZERO_UUID
 
@@ -111,7 +111,7 @@ class Metadata:
         return self._names_by_id.get(topic_id)
 
     def names(self) -> list[str]:
-        """Of the topics that exist, as far as asked for."""
+        """The partition counts of the topics in view that exist."""
         return list(self._topics)
 
     def is_internal(self, topic: str) -> bool:
@@ -122,10 +122,10 @@ class Metadata:
         """The ErrorCode that the last answer had for a topic."""
         return self._errors.get(topic, ErrorCode.NONE)
 
-    # What the client wants; in the loop.
+    # What the client wants; in the client loop.
 
     def set_topics(self, names: Iterable[str] | None) -> None:
-        """Keep these topics in view and no others; None means all. What is new is asked for at once."""
+        """Keep exactly these topics in view; None means all. New ones are requested at once."""
         wanted = None if names is None else set(names)
         if wanted == self._wanted:
             return
@@ -147,15 +147,15 @@ class Metadata:
             self._forget_others(self._wanted)
 
     def request_update(self) -> None:
-        """What is known turned out to be old, or may be: ask again soon, with some time between two requests."""
+        """The metadata is or may be out of date: request it soon, with a pause between two requests."""
         if self._is_asking:
             self._is_stale = True
         else:
             self._plan(self._not_before_ms)
 
     def wait_for_topic(self, name: str, timeout_ms: int, on_known: OnKnown) -> None:
-        """Call back with the number of partitions once they are known, or with why that failed; never within this
-        call. The topic stays in view.
+        """Call back with the number of partitions once it is known, or with why that failed; never before this call
+        returns. The topic stays in view.
         """
         waiter = _Waiter(name, on_known)
         self._waiters.append(waiter)
@@ -169,7 +169,7 @@ class Metadata:
             self.request_update()
 
     def set_leader(self, topic_partition: TopicPartition, leader_id: BrokerId, leader_epoch: LeaderEpoch) -> bool:
-        """A broker named the new leader in its answer (KIP-951); False where that is older than what is known."""
+        """A broker named the new leader in its answer (KIP-951); False if that is older than what is known."""
         partition = self.partition_info(topic_partition)
         if partition is None or leader_id not in self.brokers or leader_epoch <= partition.leader_epoch:
             return False
@@ -178,11 +178,11 @@ class Metadata:
         view = info._replace(partitions={**info.partitions, topic_partition[1]: changed})
         self._topics = {**self._topics, topic_partition[0]: view}
         self.version += 1
-        self._tell()
+        self._call_listeners()
         return True
 
     def close(self, reason: ClientError) -> None:
-        """Ask nothing more; who waits for a topic gets the reason."""
+        """Send no more requests; callbacks that wait for a topic get the reason."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -190,7 +190,7 @@ class Metadata:
         for waiter in list(self._waiters):
             self._done(waiter, reason)
 
-    # Asking.
+    # Requests.
 
     def _ask_for_new(self) -> None:
         if self._is_asking:
@@ -201,7 +201,7 @@ class Metadata:
             self._plan(self._network.now_ms())
 
     def _plan(self, at_ms: int) -> None:
-        """The next request at the latest then."""
+        """Send the next request then at the latest."""
         if self._is_closed:
             return
         now_ms = self._network.now_ms()
@@ -222,7 +222,7 @@ class Metadata:
         wanted = self._wanted
         asked = None if wanted is None else [MetadataRequestTopic(name=name) for name in sorted(wanted)]
         message = MetadataRequest(topics=asked, allow_auto_topic_creation=self.allow_auto_create and wanted is not None)
-        # Version 0 has no way to ask for none: an empty list would mean all.
+        # Version 0 can't ask for no topics: an empty list means all.
         self._network.request(ANY_BROKER, message, self._answered, versions=(1, MetadataRequest.VERSIONS[1]))
 
     def _answered(self, answer: MetadataResponse | ClientError) -> None:
@@ -245,7 +245,7 @@ class Metadata:
             self._not_before_ms = now_ms + max(self._backoff_ms, 1)
             self._plan(self._not_before_ms if self._is_stale else max(now_ms + self._max_age_ms, self._not_before_ms))
         self._serve_waiters()
-        self._tell()
+        self._call_listeners()
 
     def _back_off(self, now_ms: int) -> None:
         self._not_before_ms = now_ms + self._backoff.delay_ms(self._failures)
@@ -253,7 +253,7 @@ class Metadata:
         self._plan(self._not_before_ms)
 
     def _waits_for_more(self) -> bool:
-        """Someone waits for a topic, or a partition has no leader: the next answer may have it."""
+        """Whether a callback waits for a topic or a partition has no leader: the next answer may have it."""
         if any(not self.partition_count(waiter.topic) for waiter in self._waiters):
             return True
         return self._wanted is not None and any(
@@ -264,7 +264,7 @@ class Metadata:
         if self.version:
             self.request_update()
 
-    # Taking an answer.
+    # Answers.
 
     def _take(self, answer: MetadataResponse) -> None:
         self.cluster_id = answer.cluster_id
@@ -274,7 +274,7 @@ class Metadata:
             self.racks = {broker.node_id: broker.rack for broker in answer.brokers}
             self._network.set_brokers(self.brokers)
         wanted = self._wanted
-        # An answer may be older than the wish: of topics that it was not asked for, the old view is kept.
+        # The request may be older than the wish: topics that it did not ask for keep their old view.
         topics = {} if wanted is None else {name: info for name, info in self._topics.items() if name in wanted}
         errors: dict[str, int] = {}
         for topic in answer.topics:
@@ -299,9 +299,9 @@ class Metadata:
         self._names_by_id = {info.topic_id: name for name, info in self._topics.items()}
         self._errors = {name: code for name, code in self._errors.items() if name in wanted}
 
-    # Telling.
+    # Callbacks.
 
-    def _tell(self) -> None:
+    def _call_listeners(self) -> None:
         for listener in list(self.on_change):
             listener()
 

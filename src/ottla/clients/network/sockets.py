@@ -1,6 +1,6 @@
-"""One non-blocking socket in a selector: connects to the first of a host's addresses that answers, then carries bytes.
+"""One non-blocking socket in a selector: connects to the first address of a host that answers, then carries bytes.
 
-What the bytes mean is the wire's. A host's name is looked up on a thread: a slow name server must not stop the loop.
+The wire interprets the bytes. A thread looks the host's name up: a slow name server must not block the loop.
 """
 
 import os
@@ -32,7 +32,7 @@ class SocketLoop(Protocol):
 
 
 class SocketChannel:
-    """Made by `ThreadNetwork.open`; closed by its wire, or by itself when the socket fails."""
+    """`ThreadNetwork.open` creates it; its wire closes it, or it closes itself when the socket fails."""
 
     __slots__ = (
         "_addresses",
@@ -99,7 +99,7 @@ class SocketChannel:
             self._selector.modify(sock, events, self)
 
     def handle(self, events: int) -> None:
-        """The selector says that the socket can go on."""
+        """The selector reports the socket as ready."""
         if self._is_closed:
             return
         if not self._is_connected:

@@ -1,7 +1,7 @@
 """The client loop of a blocking client: one daemon thread with a selector, its timers and its sockets.
 
-Users' threads reach it by `post` and `call` alone. An exception that comes out of a callback is a bug: the thread ends,
-every request under way is told, and so is every later call.
+Users' threads reach it only by `post` and `call`. An exception in a callback is a bug: the thread ends, and every
+request and every later call fails.
 """
 
 import heapq
@@ -26,7 +26,7 @@ _TIMERS_SWEPT_MIN: Final = 1_024
 
 
 class LoopTimer:
-    """A place in the heap; stays there when cancelled, and is passed over."""
+    """An entry in the heap; a cancelled one stays there and is skipped."""
 
     __slots__ = ("at_ms", "callback", "order")
 
@@ -43,11 +43,11 @@ class LoopTimer:
 
 
 class ThreadNetwork(BaseNetwork):
-    """From `start` until `close`, which may be called from any thread, also from a callback in the loop."""
+    """Runs from `start` until `close`, which any thread may call, also a callback in the client loop."""
 
     def __init__(self, bootstrap: str, *, client_id: str, settings: NetworkSettings) -> None:
         super().__init__(bootstrap, client_id=client_id, settings=settings)
-        # Called in the client loop with the reason when it ends by itself, which only a bug can cause.
+        # Called in the client loop with the reason when a bug ends it.
         self.on_broken: list[Callable[[ClientError], None]] = []
         self.failure: ClientError | None = None
         self._selector = selectors.DefaultSelector()
@@ -72,13 +72,13 @@ class ThreadNetwork(BaseNetwork):
 
     def post(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
-        # In this order on both sides: the client loop says that it sleeps, then looks at the queue once more.
+        # Both sides use this order: the client loop first notes that it sleeps, then checks the queue once more.
         if self._is_asleep:
             self._is_asleep = False
             self._wake()
 
     def call(self, callback: Callable[[], T], *, timeout_ms: int | None = None) -> T:
-        """Run `callback` in the client loop, wait for it and give what it gave."""
+        """Run `callback` in the client loop, wait for it and return its result."""
         if threading.current_thread() is self._thread:
             return callback()
         done = threading.Event()
@@ -104,7 +104,7 @@ class ThreadNetwork(BaseNetwork):
         return results[0]
 
     def close(self) -> None:
-        """Stop the thread; what is under way fails with `ClientClosed`. Doing it twice does nothing."""
+        """Stop the thread; all requests fail with `ClientClosed`. A second call does nothing."""
         if self._is_stopping:
             return
         self._is_stopping = True
@@ -118,10 +118,10 @@ class ThreadNetwork(BaseNetwork):
 
     @property
     def is_in_loop(self) -> bool:
-        """Whether the caller runs in the loop."""
+        """Whether the caller runs in the client loop."""
         return threading.current_thread() is self._thread
 
-    # In the loop.
+    # In the client loop.
 
     def now_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
@@ -141,7 +141,7 @@ class ThreadNetwork(BaseNetwork):
         return SocketChannel(address, wire, loop=self, selector=self._selector)
 
     def send_soon(self, channel: SocketChannel) -> None:
-        """Bytes are written once per turn: what several callbacks send goes out in one system call."""
+        """Write once per turn: one system call for what several callbacks send."""
         self._unsent.append(channel)
 
     def _run(self) -> None:
@@ -165,12 +165,12 @@ class ThreadNetwork(BaseNetwork):
         for key, events in ready:
             channel = key.data
             if channel is None:
-                self._swallow_wakes()
+                self._drain_wakeups()
             else:
                 channel.handle(events)
 
     def _sleep_s(self, most_s: float | None) -> float | None:
-        """How long nothing is to be done but for sockets; None: for ever."""
+        """How long the loop may wait for sockets; None: for ever."""
         if self._soon or self._is_stopping:
             return 0
         if not self._timers:
@@ -186,14 +186,14 @@ class ThreadNetwork(BaseNetwork):
                 callback()
 
     def _sweep_timers(self) -> None:
-        """Cancelled ones stay in the heap until their time, which may be minutes; too many of them go at once."""
+        """Cancelled timers stay in the heap until their time, which may be minutes; remove them when there are many."""
         self._timers[:] = [timer for timer in self._timers if timer.callback is not None]
         heapq.heapify(self._timers)
         self._sweep_at = max(_TIMERS_SWEPT_MIN, 2 * len(self._timers))
 
     def _run_soon(self) -> None:
         soon = self._soon
-        for _ in range(len(soon)):  # what they add waits for the next turn, so that sockets get theirs
+        for _ in range(len(soon)):  # callbacks that they add wait for the next turn, so that sockets get theirs
             soon.popleft()()
 
     def _send_unsent(self) -> None:
@@ -205,9 +205,9 @@ class ThreadNetwork(BaseNetwork):
         try:
             self._waker.send(b"\0")
         except (BlockingIOError, OSError):
-            pass  # full: it wakes anyway; closed: nobody is there to wake
+            pass  # full: it wakes anyway; closed: there is no thread to wake
 
-    def _swallow_wakes(self) -> None:
+    def _drain_wakeups(self) -> None:
         try:
             while len(self._wakened.recv(4096)) == 4096:
                 pass
@@ -215,7 +215,7 @@ class ThreadNetwork(BaseNetwork):
             pass
 
     def _end(self) -> None:
-        """Tell everyone that waits, each apart: one that fails must not keep the news from the others."""
+        """Call back everything that waits, one by one: a callback that fails must not stop the others."""
         self._guarded(self.brokers.close)
         for tell in self.on_broken if self.failure is not None else ():
             self._guarded(lambda tell=tell: tell(self.failure))  # type: ignore[misc]
@@ -229,11 +229,11 @@ class ThreadNetwork(BaseNetwork):
     def _guarded(self, callback: Callable[[], None]) -> None:
         try:
             callback()
-        except Exception:  # noqa: BLE001 - the others are told all the same
+        except Exception:  # noqa: BLE001 - the others are called all the same
             _log_bug("a callback failed while the client closed")
 
 
 def _log_bug(message: str) -> None:
-    import logging  # 7 ms that only a bug pays for
+    import logging  # the import takes 7 ms, which only a bug costs
 
     logging.getLogger("ottla.clients").exception(message)

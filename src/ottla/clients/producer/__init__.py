@@ -1,1 +1,1 @@
-"""The producer: records in from any thread, batches out to the leaders of partitions, an outcome for each record."""
+"""The producer: takes records from any thread, sends batches to partition leaders, reports an outcome per record."""

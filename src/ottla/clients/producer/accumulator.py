@@ -1,7 +1,7 @@
-"""Where records wait: appended by any thread into the open batch of their partition, taken by the client loop when due.
+"""Where records wait: any thread appends them to the open batch of their partition, the client loop takes due batches.
 
-Memory is bounded by `buffer.memory`: a batch reserves its room when it is opened, and gives it back when it is
-done. The client loop is woken when there is something to do for it, not for each record.
+`buffer.memory` bounds the memory: a batch reserves its memory when it is opened, and releases it when it is done. The
+accumulator wakes the client loop only when it has something to do, not for each record.
 """
 
 import threading
@@ -12,22 +12,21 @@ from ottla.clients.producer.batch import NOT_TAKEN, ORDER_STEP, ProducerBatch
 from ottla.clients.producer.errors import BufferExhausted, NoSuchPartition, RecordTooLarge
 from ottla.clients.producer.handle import SendHandle
 from ottla.clients.producer.partitioners import Partitioner
-from ottla.clients.producer.queue import PartitionQueue
+from ottla.clients.producer.queues import PartitionQueue, TopicQueues
 from ottla.clients.producer.settings import ProducerSettings
-from ottla.clients.producer.topic_queues import TopicQueues
 from ottla.core.types import TimestampMs, TopicPartition
 from ottla.records.appender import FULL, BatchAppender
 from ottla.records.build import RecordHeaders
 from ottla.records.header import HEADER_BYTES
 
-# Attributes, timestamp, offset, and the lengths that every record has, at their longest in a batch of usual size.
+# Attributes, timestamp, offset and the lengths of a record: the most bytes that they need in a batch of usual size.
 RECORD_OVERHEAD_BYTES = 21
 _HEADER_OVERHEAD_BYTES = 10
 NEVER_MS = 1 << 62
 
 
 class Accumulator:
-    """Shared by all threads of a producer. `wake` must run the sender in its loop, soon."""
+    """All threads of a producer share it. `wake` must make the client loop run the sender soon."""
 
     def __init__(
         self,
@@ -39,10 +38,10 @@ class Accumulator:
         handle_type: type[SendHandle] = SendHandle,
     ) -> None:
         self.topics: dict[str, TopicQueues] = {}
-        self.incomplete: dict[ProducerBatch, None] = {}  # in order of their opening
-        self.wakes_ms = NEVER_MS  # when the client loop looks again by itself; written by the client loop
-        self.is_exhausted = False  # somebody waits for memory
-        self._active: dict[PartitionQueue, None] = {}  # those with anything to send; the next to be served comes first
+        self.incomplete: dict[ProducerBatch, None] = {}  # in the order in which they were opened
+        self.wakes_ms = NEVER_MS  # when the client loop runs again by itself; only the client loop writes it
+        self.is_exhausted = False  # a sender waits for memory
+        self._active: dict[PartitionQueue, None] = {}  # queues that have something to send; the first one is next
         self._settings = settings
         self._now_ms = now_ms
         self._wake = wake
@@ -56,7 +55,7 @@ class Accumulator:
         self._flushes = 0
         self._is_woken = False
 
-    # Of any thread
+    # From any thread
 
     def append(
         self,
@@ -67,7 +66,7 @@ class Accumulator:
         headers: RecordHeaders,
         timestamp_ms: TimestampMs,
     ) -> SendHandle | None:
-        """Add a record to its partition's open batch; None when there is no memory for another batch now."""
+        """Append a record to its partition's open batch; None if there is no memory for a new batch now."""
         if partition is None:
             if self._partitioner is not None:
                 partition = self._partitioner(topic.name, key, value, len(topic.queues))
@@ -75,9 +74,9 @@ class Accumulator:
                 partition = partition_for_key(key, len(topic.queues))
         with self._lock:
             queue = topic.sticky if partition is None else topic.queue_of(partition)
-            # The kernel's gate does the same without the lock, see there.
-            # Closed producers and ended transactions have no open batches: whether records are taken at all needs to
-            # be asked only where one is opened.
+            # The kernel's FastAppend does the same without the lock; its header says why.
+            # Closed producers and ended transactions have no open batches: only code that opens one has to check
+            # whether the producer takes records.
             if queue is not None and (batch := queue.open) is not None:
                 index = batch.append(timestamp_ms, key, value, headers)
                 if index >= 0:
@@ -109,7 +108,7 @@ class Accumulator:
             batch = queue.open
             index = FULL if batch is None else batch.append(timestamp_ms, key, value, headers)
             if index == FULL:
-                # One record may be larger than a batch: then it is alone in its own.
+                # A record that is larger than batch.size gets a batch of its own.
                 needed = max(self._batch_bytes, size + HEADER_BYTES)
                 if self._free_bytes >= needed:
                     batch = self._open_batch(queue, needed)
@@ -125,12 +124,12 @@ class Accumulator:
             else:
                 is_waking = False
         if is_waking:
-            # Outside of the lock: the client loop will want it at once.
+            # Not under the lock: the client loop needs it at once.
             self._wake()
         return None if index == FULL or batch is None else self._handle_type(batch, index, timestamp_ms)
 
     def append_batch(self, topic: TopicQueues, partition: int, appender: BatchAppender) -> ProducerBatch | None:
-        """A whole batch that was filled elsewhere, after all that its partition has; None when there is no memory."""
+        """Append a filled batch behind all batches of its partition; None if there is no memory."""
         needed = appender.size_bytes
         self._check_size(topic, needed - HEADER_BYTES)
         with self._lock:
@@ -162,7 +161,7 @@ class Accumulator:
             )
 
     def _open_batch(self, queue: PartitionQueue, needed: int, appender: BatchAppender | None = None) -> ProducerBatch:
-        """Under the lock: the room of the new batch is taken, the batch before it waits to be sent."""
+        """Under the lock: reserve memory for a new batch; the open batch before it now waits to be sent."""
         self._free_bytes -= needed
         if queue.open is not None:
             queue.waiting.append(queue.open)
@@ -181,13 +180,13 @@ class Accumulator:
 
     def _is_loop_needed_for(self, queue: PartitionQueue) -> bool:
         if queue.waiting:
-            # A full batch leaves at once, unless its leader has as many requests as it may: its answers wake the loop.
+            # A full batch is sent at once, unless its leader is saturated: then the next answer wakes the loop.
             return queue.destination is None or not queue.destination.is_saturated
         assert queue.open is not None
         return queue.open.created_ms + self._settings.linger_ms < self.wakes_ms
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called, from the client loop, when memory came back; at once if nothing is held at all."""
+        """Call `callback` from the client loop when memory is released; at once if no batch holds any."""
         with self._lock:
             if self.incomplete:
                 self._room_waiters.append(callback)
@@ -199,17 +198,17 @@ class Accumulator:
         return BufferExhausted(
             f"{topic.name}: no room for a record after {settings.max_block_ms} ms:"
             f" {self.buffered_bytes} of {settings.buffer_memory} bytes of buffer.memory are in use;"
-            " the cluster takes records slower than they come, or is not reached"
+            " the cluster accepts records more slowly than they come, or can't be reached"
         )
 
     def refuse(self, error: Exception | None) -> None:
-        """Take no more records, for this reason; None: take them again. What is open is closed, to be sent."""
+        """Refuse records with this error, or with None take them again. Closes open batches, which are still sent."""
         with self._lock:
             self._refusal = error
             self._close_open_batches()
 
     def begin_flush(self) -> list[ProducerBatch]:
-        """Everything held now, which from now on doesn't linger; `end_flush` must follow."""
+        """All batches that are not done; until `end_flush` none of them lingers."""
         with self._lock:
             self._flushes += 1
             self._close_open_batches()
@@ -225,20 +224,20 @@ class Accumulator:
                 queue.waiting.append(queue.open)
                 queue.open = None
 
-    # Of the client loop
+    # From the client loop
 
     def learn_topic(self, name: str, partition_count: int) -> TopicQueues:
-        """A topic is known, or has more partitions than it had."""
+        """Add a topic, or the new partitions of a known one."""
         with self._lock:
             topic = self.topics.get(name)
             if topic is None:
                 topic = TopicQueues(name, self._settings)
-            topic.grow([PartitionQueue(TopicPartition(name, index)) for index in range(partition_count)])
+            topic.grow([PartitionQueue(TopicPartition(name, partition)) for partition in range(partition_count)])
             self.topics[name] = topic
             return topic
 
     def active_queues(self) -> list[PartitionQueue]:
-        """Those with anything to send; asking says that the client loop is awake."""
+        """Queues that have something to send; also notes that the client loop is awake."""
         with self._lock:
             self._is_woken = False
             return list(self._active)
@@ -253,7 +252,7 @@ class Accumulator:
         return now_ms >= batch.created_ms + self._settings.linger_ms or self._flushes > 0 or self.is_exhausted
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
-        """The next batch, which nothing is added to any more; its unused room is free again."""
+        """Take the next batch and close it; its unused memory is released."""
         with self._lock:
             if queue.waiting:
                 batch = queue.waiting.popleft()
@@ -264,7 +263,7 @@ class Accumulator:
             if batch.order == NOT_TAKEN:
                 queue.taken += ORDER_STEP
                 batch.order = queue.taken
-            # To the end of the row: every partition has its turn.
+            # To the end: every partition gets its turn.
             del self._active[queue]
             if not queue.is_empty:
                 self._active[queue] = None
@@ -275,13 +274,13 @@ class Accumulator:
         return batch
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """For another attempt, before what was queued later."""
+        """Queue a batch for another attempt, before the batches that were queued later."""
         with self._lock:
             batch.queue.requeue(batch)
             self._active[batch.queue] = None
 
     def replace(self, batch: ProducerBatch, parts: Iterable[ProducerBatch]) -> None:
-        """Put the parts of a batch that was too large in its place."""
+        """Replace a batch that was too large by its parts."""
         with self._lock:
             self.incomplete.pop(batch, None)
             for part in parts:
@@ -290,9 +289,9 @@ class Accumulator:
             self._active[batch.queue] = None
 
     def plan(self, now_ms: int) -> int | None:
-        """When the client loop must look again; None if it does so early enough as it is.
+        """When the client loop must run again; None if its timer is early enough already.
 
-        Under the lock: a thread that opens a batch must find the plan and the timer of one mind.
+        Under the lock: a thread that opens a batch must see a plan that agrees with the timer.
         """
         settings = self._settings
         wakes_ms = NEVER_MS
@@ -315,12 +314,12 @@ class Accumulator:
         return wakes_ms
 
     def oldest(self) -> ProducerBatch | None:
-        """Of everything that is not done yet, also what is under way."""
+        """The oldest batch that is not done, in flight or not."""
         with self._lock:
             return next(iter(self.incomplete), None)
 
     def withdraw(self, batch: ProducerBatch) -> None:
-        """Take a batch out wherever it waits; it may be under way, then there is nothing to take out."""
+        """Remove a batch from wherever it waits; does nothing for a batch in flight."""
         queue = batch.queue
         with self._lock:
             if queue.open is batch:
@@ -331,7 +330,7 @@ class Accumulator:
                 self._active.pop(queue, None)
 
     def drop_waiting(self) -> list[ProducerBatch]:
-        """Everything that is not under way, taken out; the caller must finish it."""
+        """Remove and return all batches that are not in flight; the caller must finish them."""
         with self._lock:
             self._close_open_batches()
             dropped = [batch for queue in self._active for batch in queue.waiting]
@@ -341,7 +340,7 @@ class Accumulator:
             return dropped
 
     def release(self, batch: ProducerBatch) -> None:
-        """A batch is done: its room is free."""
+        """A batch is done: release its memory."""
         with self._lock:
             self.incomplete.pop(batch, None)
             self._free_bytes += batch.reserved_bytes
@@ -354,8 +353,8 @@ class Accumulator:
             waiter()
 
     @property
-    def places_by_default(self) -> bool:
-        """Whether there is no partitioner of the user's."""
+    def has_default_partitioner(self) -> bool:
+        """Whether the user has set no partitioner."""
         return self._partitioner is None
 
     @property
@@ -368,9 +367,9 @@ class Accumulator:
 
 
 def _record_size(key: bytes | None, value: bytes | None, headers: RecordHeaders) -> int:
-    """About what a record takes uncompressed, rather too much than too little."""
+    """An upper estimate of a record's uncompressed size."""
     size = RECORD_OVERHEAD_BYTES + (len(value) if value is not None else 0) + (len(key) if key is not None else 0)
     for name, header_value in headers:
-        # A character takes at most four bytes in UTF-8.
+        # A character has at most four bytes in UTF-8.
         size += _HEADER_OVERHEAD_BYTES + 4 * len(name) + (len(header_value) if header_value is not None else 0)
     return size

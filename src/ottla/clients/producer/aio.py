@@ -1,4 +1,4 @@
-"""The asyncio face of a producer: the same core in the event loop that it is used in, without a thread."""
+"""The asyncio producer: the same core as the blocking one, in the user's event loop, without a thread."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
@@ -12,9 +12,8 @@ from ottla.clients.config import ClientConfig
 from ottla.clients.errors import ClientError
 from ottla.clients.network.asyncio_network import AsyncioNetwork
 from ottla.clients.producer.batch import ProducerBatch
-from ottla.clients.producer.core import ProducerCore, checked_bytes, closed_error
-from ottla.clients.producer.counts import ProducerCounts
-from ottla.clients.producer.gate import Gate, new_gate
+from ottla.clients.producer.core import ProducerCore, ProducerCounts, checked_bytes, closed_error
+from ottla.clients.producer.fast_append import FastAppend, new_fast_append
 from ottla.clients.producer.handle import RecordMetadata, SendHandle
 from ottla.clients.producer.interceptors import ProducerRecord
 from ottla.clients.producer.keys import PRODUCER_DEFINITION
@@ -30,7 +29,7 @@ T = TypeVar("T")
 
 
 class AioSendHandle(SendHandle):
-    """The delivery of one record, to be awaited; `result` and `exception` only tell what is known already."""
+    """The delivery of one record, to be awaited; `result` and `exception` don't wait."""
 
     __slots__ = ()
 
@@ -44,7 +43,9 @@ class AioSendHandle(SendHandle):
     def _settled(self, timeout: float | None) -> tuple[ProducerBatch, int]:
         batch, index = self._batch.part_of(self._index)
         if not batch.is_done:
-            raise asyncio.InvalidStateError(f"{batch.queue.topic_partition}: the record is under way; await the handle")
+            raise asyncio.InvalidStateError(
+                f"{batch.queue.topic_partition}: the record is not acknowledged yet; await the handle"
+            )
         return batch, index
 
     @property
@@ -53,17 +54,17 @@ class AioSendHandle(SendHandle):
 
 
 class Producer:
-    """Sends records to topics; made anywhere, used within one event loop, from its first use until `close`."""
+    """Sends records to topics. Create it anywhere; from its first use until `close` it belongs to one event loop."""
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
-        """Kafka's keys, in a dict or as keywords with underscores; ConfigError names everything that is wrong."""
+        """Kafka's keys, in a dict or as keywords with underscores; ConfigError lists every problem."""
         self._set_up(ClientConfig.parse(PRODUCER_DEFINITION, config, **keywords))
 
     @classmethod
     def from_properties(
         cls, path: str | PathLike[str], /, config: Mapping[str, Any] | None = None, **keywords: Any
     ) -> "Producer":
-        """From a Java-style file, with `config` and keywords on top; unknown keys in the file are warned of."""
+        """From a properties file, with `config` and keywords on top; unknown keys in the file give a warning."""
         producer = cls.__new__(cls)
         producer._set_up(ClientConfig.from_properties(PRODUCER_DEFINITION, path, config, **keywords))
         return producer
@@ -72,7 +73,7 @@ class Producer:
         self.config = config
         self._started: tuple[ProducerCore, ProducerSession] | None = None
         self._network: AsyncioNetwork | None = None
-        self._gate: Gate | None = None
+        self._fast_append: FastAppend | None = None
         self._is_closed = False
 
     @property
@@ -84,7 +85,7 @@ class Producer:
         return self._parts()[1]
 
     def _parts(self) -> tuple[ProducerCore, ProducerSession]:
-        """Made with the first use, when there is a loop."""
+        """Created with the first use, when there is a loop."""
         if self._started is None:
             if self._is_closed:
                 raise closed_error()
@@ -94,8 +95,8 @@ class Producer:
             )
             core = ProducerCore(self._network, config, handle_type=AioSendHandle)
             self._started = core, ProducerSession(core, _LoopWaiting(self._network))
-            if not core.converts and core.accumulator.places_by_default:
-                self._gate = new_gate(core.accumulator.topics, AioSendHandle, _not_served)
+            if not core.converts and core.accumulator.has_default_partitioner:
+                self._fast_append = new_fast_append(core.accumulator.topics, AioSendHandle, _not_served)
         return self._started
 
     async def __aenter__(self) -> "Producer":
@@ -114,13 +115,13 @@ class Producer:
         timestamp_ms: TimestampMs | None = None,
         on_delivery: Callable[[SendHandle], None] | None = None,
     ) -> AioSendHandle:
-        """Put a record on its way; awaiting the handle tells where it is, or raises why it was given up.
+        """Send a record; awaiting the handle returns where it is stored, or raises why the producer gave it up.
 
         Waits only for the metadata of a new topic and for memory, `max.block.ms` at most, then raises `TimedOut`.
         """
         core = self._core
-        if self._gate is not None and not headers and partition is None and timestamp_ms is None:
-            passed: AioSendHandle | None = self._gate.send(topic, value, key)
+        if self._fast_append is not None and not headers and partition is None and timestamp_ms is None:
+            passed: AioSendHandle | None = self._fast_append.send(topic, value, key)
             if passed is not None:
                 if on_delivery is not None:
                     passed.add_callback(on_delivery)
@@ -148,20 +149,20 @@ class Producer:
         if interceptors is not None:
             handle.add_callback(interceptors.on_acknowledgement)
         if handle.is_first_of_batch:
-            # A loop that sends without a pause would keep the sender from its turn until memory is used up.
+            # A task that sends without a pause would keep the sender from running until memory is used up.
             await asyncio.sleep(0)
         return handle
 
     async def send_arrow(self, topic: str, table: Any) -> AioTableHandle:
-        """Put all rows of an Arrow table, record batch or reader on their way; needs the extra `columns`."""
+        """Send all rows of an Arrow table, record batch or reader; needs the extra `columns`."""
         return AioTableHandle(await self._session.append_table(topic, table))
 
     async def flush(self, timeout_ms: int | None = None) -> None:
-        """Send everything now, and wait until all of it is delivered or given up; TimedOut after `timeout_ms`."""
+        """Send everything now, and wait until all of it is delivered or failed; TimedOut after `timeout_ms`."""
         await self._session.flush(timeout_ms)
 
     async def close(self, timeout_ms: int | None = None) -> None:
-        """Take no more records and deliver those there are; what is left after `timeout_ms` is given up."""
+        """Take no more records and deliver the rest; what is left after `timeout_ms` fails."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -173,7 +174,7 @@ class Producer:
             await self._network.close()
 
     def counts(self) -> ProducerCounts:
-        """What was delivered and what was given up so far; right for all that a `flush` has waited for."""
+        """What was delivered and what failed so far; exact for everything before the last `flush`."""
         return self._core.counts()
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
@@ -183,7 +184,7 @@ class Producer:
     # Transactions
 
     async def init_transactions(self) -> None:
-        """Once, before the first transaction: fences earlier producers of the same id, ends what they left open."""
+        """Call it once, before the first transaction: fences older producers of this id and ends their transaction."""
         await self._session.init_transactions()
 
     async def begin_transaction(self) -> None:
@@ -192,15 +193,15 @@ class Producer:
     async def send_offsets_to_transaction(
         self, offsets: "Mapping[TopicPartition, OffsetAndMetadata | int]", group: "GroupMetadata | str"
     ) -> None:
-        """Commit a consumer's offsets with the transaction; `group` is `consumer.group_metadata()`, or an id alone."""
+        """Commit a consumer's offsets with the transaction; `group` is `consumer.group_metadata()`, or only an id."""
         await self._session.send_offsets(offsets, group)
 
     async def commit_transaction(self) -> None:
-        """Deliver everything that was sent in it, then make it visible; `TransactionMustAbort` if some failed."""
+        """Deliver everything that was sent in it, then commit; `TransactionMustAbort` if a record failed."""
         await self._session.commit_transaction()
 
     async def abort_transaction(self) -> None:
-        """Drop what was not sent; what was is never seen by readers of committed records."""
+        """Drop what was not sent; read_committed consumers never see what was."""
         await self._session.abort_transaction()
 
     @asynccontextmanager
@@ -217,7 +218,7 @@ class Producer:
 
 
 class _LoopWaiting:
-    """A user's task waits for a future; the client loop is the same loop."""
+    """The user's task waits for a future; the client loop is the same event loop."""
 
     def __init__(self, network: AsyncioNetwork) -> None:
         self._loop = network.loop
@@ -228,7 +229,7 @@ class _LoopWaiting:
         return callback()
 
     def refuse_in_loop(self, what: str) -> None:
-        pass  # a task that waits holds up nothing
+        pass  # a task that waits blocks nothing
 
     async def outcome(self, start: Callable[[Callable[[T], None]], None], timeout_ms: int | None) -> list[T]:
         future: asyncio.Future[list[T]] = self._loop.create_future()
@@ -253,4 +254,4 @@ class _LoopWaiting:
 
 
 def _not_served(*_: object, **__: object) -> None:
-    """What the gate gives for a record that must go the long way."""
+    """The slow path of FastAppend: None says that the caller has to append the record itself."""

@@ -1,7 +1,7 @@
-"""A batch on its way: its records, its place in the sequence, its outcome, and whoever waits for that.
+"""A batch: its records, its sequence, its outcome, and the callbacks that wait for it.
 
-Filled under the accumulator's lock by any thread; once taken for sending it belongs to the client loop alone. A batch
-that was too large lives on in its parts.
+Any thread fills it under the accumulator's lock; once taken for sending it belongs to the client loop alone. A batch
+that was too large is replaced by its parts.
 """
 
 import threading
@@ -9,17 +9,18 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from ottla.clients.producer.errors import report_exception
 from ottla.clients.producer.handle import NO_OFFSET
-from ottla.clients.producer.reporting import report_exception
 from ottla.core.types import NO_PRODUCER_ID, NO_TIMESTAMP_MS, Buffer, Offset, ProducerEpoch, ProducerId, TimestampMs
-from ottla.records.appender import BatchAppender
-from ottla.records.header import NO_PRODUCER_EPOCH, NO_SEQUENCE, add_to_sequence
+from ottla.records.appender import FULL, BatchAppender
+from ottla.records.header import HEADER_BYTES, NO_PRODUCER_EPOCH, NO_SEQUENCE, add_to_sequence
+from ottla.records.read import read_batch
 
 if TYPE_CHECKING:
-    from ottla.clients.producer.queue import PartitionQueue
+    from ottla.clients.producer.queues import PartitionQueue
 
 NOT_TAKEN: Final = 0
-# Between two batches there is room for the parts of the first, each placed by the index of its first record.
+# The orders between two batches are for the parts of the first: each adds the index of its first record.
 ORDER_STEP: Final = 1 << 31
 
 
@@ -27,7 +28,7 @@ _NO_RECORDS: Final = BatchAppender(0)
 
 
 class ProducerBatch:
-    """Records of one partition that are sent, stored and answered together."""
+    """Records of one partition that are sent, stored and acknowledged together."""
 
     __slots__ = (
         "_callbacks",
@@ -74,9 +75,9 @@ class ProducerBatch:
         self.reserved_bytes = reserved_bytes
         self.created_ms = created_ms
         self.is_transactional = is_transactional
-        # Of the client loop:
-        self.data: Buffer | None = None  # as it is sent; a retry sends the very same bytes
-        self.order = NOT_TAKEN  # its place among the batches of its partition
+        # For the client loop:
+        self.data: Buffer | None = None  # the bytes to send; a retry sends the same bytes
+        self.order = NOT_TAKEN  # its order among the batches of its partition
         self.attempts = 0
         self.not_before_ms = 0
         self.producer_id: ProducerId = NO_PRODUCER_ID
@@ -89,7 +90,7 @@ class ProducerBatch:
         self._error: Exception | None = None
         self._record_errors: Mapping[int, Exception] | None = None
         self.lock = lock
-        self._final_size: tuple[int, int] | None = None  # count and bytes, once the records are gone
+        self._final_size: tuple[int, int] | None = None  # count and bytes, once the records are released
         self._event: threading.Event | None = None
         self._callbacks: list[tuple[int, Callable[[], None]]] | None = None
         self._when_done: list[Callable[[], None]] | None = None
@@ -107,7 +108,7 @@ class ProducerBatch:
         return self.appender.size_bytes if self._final_size is None else self._final_size[1]
 
     def _free(self) -> None:
-        """Let the records go: handles may be kept for long, and know the batch."""
+        """Release the records: users may keep handles for long, and handles refer to the batch."""
         self._final_size = (self.record_count, self.size_bytes)
         self.data = None
         self.appender = _NO_RECORDS
@@ -123,7 +124,7 @@ class ProducerBatch:
         return self.base_sequence != NO_SEQUENCE
 
     def build(self, *, codec: int, level: int | None) -> Buffer:
-        """The bytes to send; kept, so that a retry can be recognised by the broker."""
+        """The bytes to send; kept, so that the broker recognizes a retry."""
         if self.data is None:
             self.data = self.appender.build(
                 codec=codec,
@@ -138,7 +139,7 @@ class ProducerBatch:
     # Outcome
 
     def part_of(self, index: int) -> "tuple[ProducerBatch, int]":
-        """The batch that a record is in now, and its index there."""
+        """The batch that has the record now, and the record's index in it."""
         batch = self
         while (parts := batch._parts) is not None:
             first, batch = parts[bisect_right(parts, index, key=_first_index) - 1]
@@ -146,7 +147,7 @@ class ProducerBatch:
         return batch, index
 
     def all_parts(self) -> "Iterator[ProducerBatch]":
-        """The batches that the records are in now, in order."""
+        """The batches that have the records now, in order."""
         if self._parts is None:
             yield self
         else:
@@ -168,13 +169,13 @@ class ProducerBatch:
         self._finish()
 
     def fail(self, error: Exception, record_errors: Mapping[int, Exception] | None = None) -> None:
-        """Give all records up; those in `record_errors` for reasons of their own."""
+        """Fail all records; those in `record_errors` with their own error."""
         self._error = error
         self._record_errors = record_errors
         self._finish()
 
     def divide(self, parts: "list[tuple[int, ProducerBatch]]") -> None:
-        """From now on the records are in `parts`, by the index of each part's first one."""
+        """Move the records into `parts`, each with the index of its first record."""
         with self.lock:
             self._parts = parts
             self._parts_left = len(parts)
@@ -208,7 +209,7 @@ class ProducerBatch:
                 self.whole._part_finished()
 
     def _wake(self) -> None:
-        """After the records' own callbacks: whoever flushes finds them all called."""
+        """After the records' own callbacks: when a flush returns, they have all run."""
         with self.lock:
             event = self._event
             when_done, self._when_done = self._when_done, None
@@ -220,7 +221,7 @@ class ProducerBatch:
     # Waiting
 
     def add_callback(self, index: int, callback: Callable[[], None]) -> bool:
-        """For the outcome of one record; False if there is one already, then nothing was added."""
+        """Call back with the outcome of one record; False, and nothing is added, if there is one already."""
         with self.lock:
             batch, index = self.part_of(index)
             if batch.is_done:
@@ -231,7 +232,7 @@ class ProducerBatch:
             return True
 
     def when_done(self, callback: Callable[[], None]) -> bool:
-        """For the outcome of all records; False if there is one already. Runs in the client loop and must not fail."""
+        """Call back when all records are done; False if they are. It runs in the client loop and must not fail."""
         with self.lock:
             if self.is_done:
                 return False
@@ -241,7 +242,7 @@ class ProducerBatch:
             return True
 
     def wait(self, timeout: float | None) -> bool:
-        """Until the batch and all its parts are done."""
+        """Wait until the batch and all its parts are done."""
         with self.lock:
             if self.is_done:
                 return True
@@ -256,8 +257,42 @@ def _first_index(part: tuple[int, ProducerBatch]) -> int:
 
 
 def _call(callback: Callable[[], None]) -> None:
-    """A user's callback: what it raises is the user's to see, and must not stop the other records' delivery."""
+    """Call a user's callback: what it raises is logged, and must not stop the delivery of other records."""
     try:
         callback()
     except Exception:  # noqa: BLE001 - code that isn't ours may raise anything
         report_exception("a delivery callback failed")
+
+
+def split(batch: ProducerBatch) -> list[tuple[int, ProducerBatch]]:
+    """Split a batch that was too large for the broker: two halves by size, with the index of each part's first record.
+
+    A half that is still too large is split again. The broker doesn't say what it would accept, and its limit is for
+    the compressed batch: halves are a fair guess.
+    """
+    limit_bytes = max(batch.appender.size_bytes // 2, HEADER_BYTES + 1)
+    appenders: list[BatchAppender] = []
+    _, records = read_batch(batch.appender.build(), check_crc=False)
+    for record in records:
+        row = (record.timestamp_ms, record.key, record.value, list(record.headers))
+        if not appenders or appenders[-1].append(*row) == FULL:
+            appenders.append(BatchAppender(limit_bytes))
+            appenders[-1].append(*row)
+    parts = []
+    first_index = 0
+    for appender in appenders:
+        part = ProducerBatch(
+            batch.queue,
+            batch.lock,
+            created_ms=batch.created_ms,
+            reserved_bytes=0,
+            is_transactional=batch.is_transactional,
+            appender=appender,
+        )
+        part.order = batch.order + first_index
+        parts.append((first_index, part))
+        first_index += appender.record_count
+    # The memory of the whole is released with its last part.
+    parts[-1][1].reserved_bytes = batch.reserved_bytes
+    batch.reserved_bytes = 0
+    return parts

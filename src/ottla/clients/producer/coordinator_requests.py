@@ -1,6 +1,6 @@
-"""Requests to the coordinators that a transaction needs, repeated until there is an answer that means something.
+"""Requests to the coordinators of a transaction, repeated until an answer is final.
 
-When to stop trying is the caller's: it stops by no longer wanting the answer (`is_wanted`).
+The caller decides when to stop: it stops when `is_wanted` returns False.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from ottla.core.types import BrokerId
 from ottla.links.backoff import Backoff
 from ottla.protocol.message import ApiMessage
 
-# The first error code of an answer that has any, and what it is about.
+# The first error code of an answer, and what it is about.
 ErrorsOf: TypeAlias = Callable[[Any], int]
 
 
@@ -33,7 +33,7 @@ class CoordinatorRequests:
         self._problem = "no broker has answered"
 
     def problem(self, kind: int, key: str) -> str:
-        """Why the last attempt came to nothing."""
+        """Why the last attempt failed."""
         return str(self._coordinators.failure(kind, key) or self._problem)
 
     def send(
@@ -47,7 +47,7 @@ class CoordinatorRequests:
         versions: tuple[int, int],
         attempts: int = 0,
     ) -> None:
-        """Call back once, with an answer whose error doesn't pass by waiting, or why there never will be one."""
+        """Call back once, with an answer that no retry would change, or with the reason why there will be none."""
 
         def again() -> None:
             if self._is_wanted():
@@ -61,7 +61,7 @@ class CoordinatorRequests:
             if isinstance(answer, UnsupportedByBroker):
                 on_answer(answer)
             elif isinstance(answer, ClientError):
-                # Perhaps a broker that the metadata doesn't have yet, or no longer.
+                # The metadata may not have the broker yet, or no longer.
                 self._metadata.request_update()
                 self._coordinators.forget(kind, key)
                 retry(str(answer))

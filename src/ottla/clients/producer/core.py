@@ -1,22 +1,21 @@
-"""All of a producer but its threads: made of a config and a network, the same for the blocking and the asyncio face."""
+"""A producer without its threads: built from a config and a network, for the blocking and the asyncio producer."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.clients.config import ClientConfig
 from ottla.clients.errors import ClientError
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.clients.producer.accumulator import Accumulator
-from ottla.clients.producer.counts import ProducerCounts
 from ottla.clients.producer.errors import ProducerClosed, SerializationFailed
 from ottla.clients.producer.handle import SendHandle
 from ottla.clients.producer.identity import Identity
 from ottla.clients.producer.interceptors import Interceptors, ProducerRecord
 from ottla.clients.producer.keys import interceptors_of, partitioner_of, serializer_of, settings_of
+from ottla.clients.producer.queues import TopicQueues
 from ottla.clients.producer.sender import Sender
 from ottla.clients.producer.serializers import as_bytes, serialize
-from ottla.clients.producer.topic_queues import TopicQueues
 from ottla.core.types import TopicPartition
 from ottla.links.backoff import Backoff
 
@@ -25,8 +24,20 @@ if TYPE_CHECKING:
     from ottla.clients.producer.transactions import Transactions
 
 
+class ProducerCounts(NamedTuple):
+    """What a producer has delivered and failed since it was created.
+
+    Bytes are uncompressed, with the headers of their batches. With acks=0 stored means sent.
+    """
+
+    stored_records: int
+    stored_bytes: int
+    failed_records: int
+    first_failure: Exception | None
+
+
 class ProducerCore:
-    """Methods of the client loop but for `prepare`; `accumulator` has the doors for other threads."""
+    """Only the client loop calls these methods, except `prepare`; other threads go through `accumulator`."""
 
     def __init__(self, network: Network, config: ClientConfig, *, handle_type: type[SendHandle] = SendHandle) -> None:
         settings = self.settings = settings_of(config)
@@ -53,7 +64,7 @@ class ProducerCore:
         self.transactions: Transactions | None = None
         if settings.transactional_id is not None:
             assert identity is not None
-            from ottla.clients.producer import transactions  # most producers have no use for them
+            from ottla.clients.producer import transactions  # most producers don't need them
 
             self.transactions = transactions.Transactions(
                 network, self.metadata, settings, identity, self.accumulator, wake=self.wake
@@ -71,16 +82,16 @@ class ProducerCore:
         return Identity(self.network, backoff, on_known=self.wake)
 
     def wake(self) -> None:
-        """From any thread: have the sender look."""
+        """From any thread: make the client loop run the sender."""
         self.network.post(self._run)
 
     @property
     def converts(self) -> bool:
-        """Whether records have to go through `prepare`."""
+        """Whether records need `prepare`."""
         return self.interceptors is not None or self.serialize_key is not None or self.serialize_value is not None
 
     def prepare(self, record: ProducerRecord) -> ProducerRecord:
-        """What interceptors and serializers make of a record: its key and value are bytes or None then."""
+        """Run interceptors and serializers; then key and value are bytes or None."""
         if self.interceptors is not None:
             record = self.interceptors.on_send(record)
         topic = record.topic
@@ -92,7 +103,7 @@ class ProducerCore:
         return record._replace(key=key, value=value)
 
     def find_topic(self, name: str, timeout_ms: int, on_known: Callable[[TopicQueues | ClientError], None]) -> None:
-        """Learn of a topic that records are to go to."""
+        """Look up a topic that records are sent to."""
 
         def known(outcome: int | ClientError) -> None:
             if isinstance(outcome, ClientError):
@@ -109,11 +120,11 @@ class ProducerCore:
         return ProducerCounts(sender.stored_records, sender.stored_bytes, sender.failed_records, sender.first_failure)
 
     def check_takes_tables(self) -> None:
-        """Rows of a table are placed all at once: to ask a partitioner for each would be no column path any more."""
-        if not self.accumulator.places_by_default:
+        """Rows of a table get their partitions all at once; a partitioner would need a call per row."""
+        if not self.accumulator.has_default_partitioner:
             raise ClientError(
-                "send_arrow doesn't ask partitioner.class; use a producer without it, which places rows by their column"
-                " partition, else by their key's hash, or send them one by one"
+                "send_arrow doesn't call partitioner.class; use a producer without it, which takes the column"
+                " partition, else the hash of the key, or send the rows one by one"
             )
 
     def refuse(self) -> None:
@@ -121,7 +132,7 @@ class ProducerCore:
         self.accumulator.refuse(closed_error())
 
     def close(self) -> None:
-        """Give up what is left."""
+        """Fail what is left."""
         error = closed_error()
         if self.transactions is not None:
             self.transactions.close(error)
@@ -130,13 +141,13 @@ class ProducerCore:
         self.metadata.close(error)
 
     def broken(self, error: ClientError) -> None:
-        """The client loop ended by a bug: nobody may wait for ever."""
+        """A bug ended the client loop: no caller may wait for ever."""
         self.accumulator.refuse(error)
         self.sender.fail_all(error)
 
 
 def group_of(group: "GroupMetadata | str") -> "GroupMetadata":
-    """A group as users give it, by its id alone or with the member that commits."""
+    """A group as users pass it: only its id, or with the member that commits."""
     from ottla.clients.consumer.values import GroupMetadata
 
     return GroupMetadata(group) if isinstance(group, str) else group
@@ -145,7 +156,7 @@ def group_of(group: "GroupMetadata | str") -> "GroupMetadata":
 def full_offsets(
     offsets: "Mapping[TopicPartition, OffsetAndMetadata | int]",
 ) -> "dict[TopicPartition, OffsetAndMetadata]":
-    """Offsets as users give them, plain numbers or with metadata, by (topic, partition)."""
+    """Offsets as users pass them, plain numbers or with metadata, by (topic, partition)."""
     from ottla.clients.consumer.values import OffsetAndMetadata
 
     return {

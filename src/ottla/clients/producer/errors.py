@@ -1,13 +1,13 @@
-"""What can go wrong with a record or a transaction on the producer's side, as exceptions that a caller can tell apart.
+"""The exceptions of a producer, for records and for transactions.
 
-An error code that a broker answered with is a `BrokerError`, as everywhere in the clients.
+An error code in a broker's answer is a `BrokerError`, as everywhere in the clients.
 """
 
 from ottla.clients.errors import BrokerError, ClientClosed, ClientError, TimedOut
 
 
 class ProducerClosed(ClientClosed):
-    """The producer was closed: it takes nothing any more, and what it still held was given up."""
+    """The producer was closed: it takes no more records, and those that it still had failed."""
 
 
 class SerializationFailed(ClientError):
@@ -19,7 +19,7 @@ class RecordTooLarge(ClientError):
 
 
 class BufferExhausted(TimedOut):
-    """No room for a record within `max.block.ms`: the cluster takes records slower than they come."""
+    """No memory for a record within `max.block.ms`: the cluster accepts records more slowly than they come."""
 
 
 class NoSuchPartition(ClientError):
@@ -27,7 +27,7 @@ class NoSuchPartition(ClientError):
 
 
 class DeliveryTimedOut(TimedOut):
-    """A batch was not acknowledged within `delivery.timeout.ms`; it may be stored if it was under way."""
+    """A batch was not acknowledged within `delivery.timeout.ms`; if it was sent, it may be stored."""
 
 
 class RecordRefused(BrokerError):
@@ -39,7 +39,7 @@ class InvalidTransactionState(ClientError):
 
 
 class TransactionMustAbort(ClientError):
-    """Something of the transaction failed: `abort_transaction` is all that can be done with it."""
+    """A part of the transaction failed: only `abort_transaction` is possible now."""
 
 
 class TransactionAborted(ClientError):
@@ -48,3 +48,10 @@ class TransactionAborted(ClientError):
 
 class ProducerFenced(BrokerError):
     """A newer producer with the same `transactional.id` took over; this one can only be closed."""
+
+
+def report_exception(message: str, *arguments: object) -> None:
+    """Log what a user's code raised inside the producer: there is no caller to raise it to. For `except` blocks."""
+    from logging import getLogger  # the import takes milliseconds, which only a failure costs
+
+    getLogger("ottla.producer").exception(message, *arguments)

@@ -1,4 +1,4 @@
-"""Produce requests and their answers: batches into frames, frames into one answer for each batch."""
+"""Produce requests and their answers: encodes batches into a frame, decodes an answer for each batch."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
@@ -13,32 +13,32 @@ from ottla.core.types import NO_TIMESTAMP_MS, BrokerId, Buffer, Offset, Timestam
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.produce_client_codec import decode_produce_response, encode_produce_request
 
-# Batch format v2 begins with 3; from 13 on topics go by their ids, which this client doesn't need.
+# Batch format v2 begins with version 3; from 13 on topics have ids in place of names, which this client doesn't need.
 _VERSIONS: Final = (3, 12)
-# From 12 on a transactional batch adds its partition to the transaction by itself, if the cluster is set up for that
-# (KIP-890); this producer adds partitions explicitly, which every cluster understands.
+# From 12 on a transactional batch adds its partition to the transaction implicitly, if the cluster allows that
+# (KIP-890); this producer adds partitions explicitly, which every cluster supports.
 _TRANSACTIONAL_VERSIONS: Final = (3, 11)
 
 
 class BatchAnswer(NamedTuple):
-    """What the broker said of one batch."""
+    """The broker's answer for one batch."""
 
     error_code: int
     base_offset: Offset = NO_OFFSET
     append_time_ms: TimestampMs = NO_TIMESTAMP_MS
     error_message: str | None = None
     record_errors: Sequence[tuple[int, str | None]] = ()
-    leader: tuple[int, int] | None = None  # broker and epoch, where the broker knows of a newer one (KIP-951)
+    leader: tuple[int, int] | None = None  # broker and epoch, if the broker knows a newer leader (KIP-951)
 
 
 OnAnswers: TypeAlias = Callable[[Sequence[BatchAnswer] | ClientError], None]
 
 _LEFT_OUT: Final = BatchAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, error_message="left out of the broker's answer")
-_HANDED_OVER: Final = BatchAnswer(ErrorCode.NONE)  # acks=0: nobody will ever say more
+_HANDED_OVER: Final = BatchAnswer(ErrorCode.NONE)  # acks=0: there is no answer
 
 
 class ProduceExchange:
-    """Of the loop."""
+    """Used in the client loop only."""
 
     def __init__(self, network: Network, settings: ProducerSettings) -> None:
         self._network = network
@@ -46,7 +46,7 @@ class ProduceExchange:
         self._versions = _VERSIONS if settings.transactional_id is None else _TRANSACTIONAL_VERSIONS
 
     def send(self, broker_id: BrokerId, batches: Sequence[ProducerBatch], on_answers: OnAnswers) -> None:
-        """One request with all batches, at most one of a partition; `on_answers` has theirs in the same order."""
+        """Send all batches in one request, at most one per partition; `on_answers` gets the answers in that order."""
         settings = self._settings
         topics: dict[str, list[tuple[int, Buffer]]] = {}
         for batch in batches:

@@ -1,13 +1,13 @@
-"""What `send` returns: a light view on one record of a batch. All of its state is the batch's.
+"""What `send` returns: a handle on one record of a batch. All of its state is in the batch.
 
-Thousands of these are made for each batch, and most are never looked at: so a handle knows its batch and its place in
-it, and works out the rest when asked.
+There are thousands of these for each batch, and most are never used: so a handle has only its batch and its index in
+the batch, and computes the rest on demand.
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.clients.producer.gate import Delivery
+from ottla.clients.producer.fast_append import Delivery
 from ottla.core.types import NO_TIMESTAMP_MS, Offset, TimestampMs, TopicPartition
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ NO_OFFSET: Offset = -1
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record is stored. The offset is -1 where the cluster doesn't say: with acks=0."""
+    """Where a record is stored. With acks=0 the offset is not known: -1."""
 
     topic: str
     partition: int
@@ -32,15 +32,15 @@ class SendHandle(Delivery):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where the record goes, whatever becomes of it."""
+        """The partition of the record, delivered or not."""
         return self._batch.queue.topic_partition
 
     def done(self) -> bool:
-        """Whether the record was delivered or given up."""
+        """Whether the record was delivered or failed."""
         return self._batch.part_of(self._index)[0].is_done
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait (in seconds, as with Python's futures) and tell where the record is; raise why it was given up."""
+        """Wait (in seconds, as with Python's futures) and return where the record is; raises why it failed."""
         batch, index = self._settled(timeout)
         error = batch.error_of(index)
         if error is not None:
@@ -56,14 +56,14 @@ class SendHandle(Delivery):
         )
 
     def exception(self, timeout: float | None = None) -> Exception | None:
-        """Wait, and tell why the record was given up; None if it was delivered."""
+        """Wait, and return why the record failed; None if it was delivered."""
         batch, index = self._settled(timeout)
         return batch.error_of(index)
 
     def add_callback(self, callback: "Callable[[SendHandle], None]") -> None:
-        """Have `callback(handle)` called when the record is done, on the producer's own thread; at once if it is.
+        """Call `callback(handle)` on the producer's own thread when the record is done; at once if it is done already.
 
-        It must be short and must not wait: everything that the producer does waits for it.
+        It must be short and must not wait: the producer does nothing else meanwhile.
         """
         if not self._batch.add_callback(self._index, lambda: callback(self)):
             callback(self)

@@ -1,7 +1,7 @@
-"""The producer id and epoch under which batches are sequenced: asked of the cluster once, the epoch raised when a
-sequence has a gap that nobody can close (KIP-360).
+"""The producer id and epoch for the sequences of batches. They are requested once; a gap in a sequence that can't be
+closed raises the epoch (KIP-360).
 
-Of idempotent producers; a transactional one gets its id from its coordinator (`transactions.py`), which sets it here.
+For idempotent producers; a transactional one gets its id from its coordinator (`transactions.py` sets it here).
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ _LAST_EPOCH: Final = 2**15 - 1
 
 
 class Identity:
-    """Of the loop. `on_known` is called whenever batches can go on."""
+    """Used in the client loop only. It calls `on_known` whenever batches can be sent again."""
 
     def __init__(self, network: Network, backoff: Backoff, *, on_known: Callable[[], None]) -> None:
         self.producer_id: ProducerId = NO_PRODUCER_ID
         self.producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
-        self.failure: ClientError | None = None  # why there never will be one
+        self.failure: ClientError | None = None  # why there will never be an id
         self._network = network
         self._backoff = backoff
         self._on_known = on_known
@@ -41,7 +41,7 @@ class Identity:
         self.producer_epoch = producer_epoch
 
     def ask(self) -> None:
-        """Get an id unless one is known or asked for already."""
+        """Request an id unless one is known or requested already."""
         if self._is_asking or self.is_known or self.failure is not None:
             return
         self._is_asking = True
@@ -49,7 +49,7 @@ class Identity:
         self._network.request(ANY_BROKER, message, self._take)
 
     def raise_epoch(self) -> None:
-        """Sequences start at 0 again, in each partition when its old batches are settled."""
+        """Sequences start at 0 again, in each partition when its old batches are done."""
         if self.producer_epoch < _LAST_EPOCH:
             self.producer_epoch += 1
         else:
@@ -65,7 +65,7 @@ class Identity:
             self._attempts += 1
             return
         elif answer.error_code != ErrorCode.NONE:
-            self.failure = BrokerError(answer.error_code, "asking for a producer id")
+            self.failure = BrokerError(answer.error_code, "requesting a producer id")
         else:
             self._attempts = 0
             self.set(answer.producer_id, answer.producer_epoch)

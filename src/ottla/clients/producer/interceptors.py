@@ -1,18 +1,18 @@
-"""A user's hooks on every record: before it is serialized, and when its outcome is known.
+"""A user's hooks for every record: before it is serialized, and when its outcome is known.
 
-What a hook raises is logged and otherwise ignored, as with Kafka's: watching must not break sending.
+What a hook raises is logged and otherwise ignored, as in Kafka: a hook must not break sending.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+from ottla.clients.producer.errors import report_exception
 from ottla.clients.producer.handle import SendHandle
-from ottla.clients.producer.reporting import report_exception
 from ottla.core.types import TimestampMs
 
 
 class ProducerRecord(NamedTuple):
-    """A record as it was given to `send`."""
+    """A record as the user passed it to `send`."""
 
     topic: str
     value: Any
@@ -24,16 +24,16 @@ class ProducerRecord(NamedTuple):
 
 class ProducerInterceptor(Protocol):
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """The record to send in its place; runs in the thread that sends."""
+        """Returns the record to send instead; runs in the thread that calls `send`."""
         ...
 
     def on_acknowledgement(self, handle: SendHandle) -> None:
-        """The record is done: delivered, or given up. Runs in the producer's own thread."""
+        """The record was delivered or failed. Runs in the producer's own thread."""
         ...
 
 
 class Interceptors:
-    """Several, in order; each sees what the one before it made of a record."""
+    """Several interceptors in order; each gets the record that the one before it returned."""
 
     def __init__(self, interceptors: Sequence[ProducerInterceptor]) -> None:
         self._interceptors = interceptors

@@ -1,4 +1,4 @@
-"""The config keys of a producer: Kafka's names and, but for `batch.size`, Kafka's defaults."""
+"""The config keys of a producer: Kafka's names and, except for `batch.size`, Kafka's defaults."""
 
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ PRODUCER_KEYS = (
         "acks",
         _STRING,
         "all",
-        "Whose word counts: 0 nobody's, 1 the leader's, all (or -1) that of every replica in sync.",
+        "Which replicas must acknowledge a batch: 0 none, 1 the leader, all (or -1) every in-sync replica.",
         _LOW,
         valid_values=tuple(_ACKS),
     ),
@@ -34,16 +34,16 @@ PRODUCER_KEYS = (
         "enable.idempotence",
         _BOOLEAN,
         True,
-        "A batch that is sent twice is stored once, in order. Needs acks=all, retries and at most 5 requests under"
-        " way; where those are set otherwise it is off, unless it is set itself.",
+        "The broker stores a batch that is sent twice only once, and in order. Needs acks=all, retries and at most 5"
+        " requests in flight; if these have other values it is off, unless it is set itself.",
         _LOW,
     ),
-    ConfigKey("transactional.id", _STRING, None, "Makes the producer transactional; one live producer for each id."),
+    ConfigKey("transactional.id", _STRING, None, "Makes the producer transactional; each id has one live producer."),
     ConfigKey(
         "transaction.timeout.ms",
         _INT,
         60_000,
-        "A transaction that takes longer is aborted by its coordinator.",
+        "The coordinator aborts a transaction that takes longer.",
         _LOW,
         at_least=1,
     ),
@@ -51,7 +51,7 @@ PRODUCER_KEYS = (
         "batch.size",
         _INT,
         ProducerSettings().batch_size,
-        "Bytes of a partition's batch, uncompressed. (Java: 16384; a request costs more here, and a batch still"
+        "The most bytes of a batch, uncompressed. (Java: 16384; a request costs more here, and a batch still"
         " lingers no longer than linger.ms.)",
         at_least=0,
     ),
@@ -60,7 +60,7 @@ PRODUCER_KEYS = (
         "buffer.memory",
         _LONG,
         32 * 1024 * 1024,
-        "Bytes of all batches together; beyond it send waits, for max.block.ms at most.",
+        "The most bytes of all batches together; above it send waits, for max.block.ms at most.",
         _HIGH,
         at_least=1,
     ),
@@ -68,22 +68,22 @@ PRODUCER_KEYS = (
         "max.block.ms",
         _LONG,
         60_000,
-        "How long send waits for a topic's metadata and for memory, and the calls of transactions for their answer.",
+        "How long send waits for a topic's metadata and for memory, and how long calls of transactions wait.",
         at_least=0,
     ),
     ConfigKey(
         "max.request.size",
         _INT,
         1024 * 1024,
-        "Bytes of a request, and so of a record, uncompressed; a larger record is refused by send.",
+        "The most bytes of a request, and so of a record, uncompressed; send refuses a larger record.",
         at_least=1,
     ),
     ConfigKey(
         "max.in.flight.requests.per.connection",
         _INT,
         MAX_IN_FLIGHT_IDEMPOTENT,
-        "Unanswered requests to one broker. Without idempotence a partition has one batch under way, so that a retry"
-        " can't overtake; with retries=0 or acks=0 it has more.",
+        "The most requests in flight to one broker. Without idempotence a partition has one batch in flight, so that a"
+        " retry can't change the order; with retries=0 or acks=0 it has more.",
         _LOW,
         at_least=1,
     ),
@@ -91,18 +91,18 @@ PRODUCER_KEYS = (
         "delivery.timeout.ms",
         _INT,
         120_000,
-        "From send to acknowledgement, all retries included; then the records are given up.",
+        "The longest time from send to acknowledgement, all retries included; then the records fail.",
         at_least=0,
     ),
     ConfigKey(
         "retries",
         _INT,
         INT_MAX,
-        "How often a batch is sent again; usually delivery.timeout.ms decides.",
+        "How often the producer retries a batch; usually delivery.timeout.ms ends it first.",
         _HIGH,
         at_least=0,
     ),
-    ConfigKey("compression.type", _STRING, "none", "Codec of the batches.", _HIGH, valid_values=NAMES),
+    ConfigKey("compression.type", _STRING, "none", "The codec for batches.", _HIGH, valid_values=NAMES),
     ConfigKey(
         "compression.gzip.level",
         _INT,
@@ -124,17 +124,20 @@ PRODUCER_KEYS = (
         "partitioner.class",
         _CLASS,
         None,
-        "Callable (topic, key, value, partition count) -> partition, or round-robin. Without: by the key's hash"
-        " (murmur2), records without a key stick to a partition for a batch.",
+        "Callable (topic, key, value, partition count) -> partition, or round-robin. Without it the key's hash"
+        " (murmur2) decides, and records without a key stick to a partition for a batch.",
     ),
     ConfigKey(
-        "partitioner.ignore.keys", _BOOLEAN, False, "Place records as if they had no key; for the default partitioner."
+        "partitioner.ignore.keys",
+        _BOOLEAN,
+        False,
+        "Choose partitions as if records had no key; for the default partitioner.",
     ),
     ConfigKey(
         "partitioner.adaptive.partitioning.enable",
         _BOOLEAN,
         True,
-        "Records without a key rather go to partitions with a leader and a short queue.",
+        "Records without a key prefer partitions that have a leader and a short queue.",
         _LOW,
     ),
     ConfigKey(
@@ -147,8 +150,8 @@ PRODUCER_KEYS = (
 )
 
 NOT_SERVED: Final = {
-    "metadata.max.idle.ms": "topics stay known for as long as the producer lives",
-    "partitioner.availability.timeout.ms": "partitions without a leader are avoided at once",
+    "metadata.max.idle.ms": "the producer keeps topics until it is closed",
+    "partitioner.availability.timeout.ms": "the producer avoids partitions without a leader at once",
     "transaction.two.phase.commit.enable": "",
 }
 
@@ -178,7 +181,7 @@ def _check_idempotence(config: ClientConfig) -> str | None:
         return "transactional.id: a transactional producer must have enable.idempotence=true"
     reason = _why_not_idempotent(config)
     if reason is not None and (is_wanted or is_transactional):
-        return f"{'transactional.id' if is_transactional else 'enable.idempotence=true'} doesn't go with {reason}"
+        return f"{'transactional.id' if is_transactional else 'enable.idempotence=true'} is not possible with {reason}"
     return None
 
 
@@ -188,11 +191,11 @@ PRODUCER_DEFINITION: Final = ClientDefinition(
 
 
 def settings_of(config: ClientConfig) -> ProducerSettings:
-    """What the core goes by, out of a config that was checked."""
+    """The core's settings from a validated config."""
     codec = codec_named(config.get_str("compression.type"))
     delivery_timeout_ms = config.get_int("delivery.timeout.ms")
     if not config.is_given("delivery.timeout.ms"):
-        # As Java does it: who raises the other two need not know of this one.
+        # As in Java: a user who raises the other two need not know this key.
         delivery_timeout_ms = max(
             delivery_timeout_ms, config.get_int("linger.ms") + config.get_int("request.timeout.ms")
         )
@@ -253,5 +256,5 @@ def _callable(name: str, value: Any) -> Any:
 
 
 def _made(value: Any) -> Any:
-    """An object of a class where a class is named."""
+    """An object, also where the config names its class."""
     return value() if isinstance(value, type) else value

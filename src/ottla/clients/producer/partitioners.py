@@ -1,7 +1,7 @@
-"""Partitioners beside the default one (by the key's hash, else sticky): round-robin, and whatever a user brings.
+"""Partitioners other than the default one (by the key's hash, else sticky): round-robin, and the user's own.
 
-A partitioner is a plain callable: (topic, key, value, partition count) gives the partition. Keys and values are the
-serialized ones. It may be called by several threads at once.
+A partitioner is a plain callable: (topic, key, value, partition count) -> partition. It gets the serialized keys and
+values. Several threads may call it at once.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ ROUND_ROBIN_NAMES = ("round-robin", "RoundRobinPartitioner", "org.apache.kafka.c
 
 
 class RoundRobinPartitioner:
-    """Each record to the next partition, with or without a key; a count of its own for each topic."""
+    """Sends each record to the next partition, with or without a key; each topic has its own count."""
 
     def __init__(self) -> None:
         self._counts: dict[str, count[int]] = {}
@@ -30,7 +30,7 @@ class RoundRobinPartitioner:
 
 
 def checked(partitioner: Partitioner) -> Partitioner:
-    """A user's partitioner whose answers are looked at: a wrong one must not fail somewhere deep inside."""
+    """Checks what a user's partitioner returns: a wrong partition must not fail somewhere deep inside."""
 
     def partition(topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
         chosen = partitioner(topic, key, value, partition_count)

@@ -1,6 +1,6 @@
-"""The blocking face of a producer: what users' threads call. All behind it is the core's, in a thread of its own.
+"""The blocking producer: what users' threads call. The core does the rest, in a thread of its own.
 
-Importing it imports next to nothing; the core comes with the first producer that is made.
+Importing this module imports next to nothing; the first producer imports the core.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ottla.clients.consumer.values import GroupMetadata, OffsetAndMetadata
     from ottla.clients.network import threaded
     from ottla.clients.producer import core as cores
-    from ottla.clients.producer import gate as gates
+    from ottla.clients.producer import fast_append as fast_appends
     from ottla.clients.producer import handle as handles
     from ottla.clients.producer import interceptors, keys, serializers, tables
     from ottla.clients.producer import session as sessions
-    from ottla.clients.producer.counts import ProducerCounts
+    from ottla.clients.producer.core import ProducerCounts
     from ottla.core.types import TimestampMs, TopicPartition
 else:
     from ottla.core.lazy_module import LazyModule
@@ -34,7 +34,7 @@ else:
     errors = LazyModule("ottla.clients.errors")
     threaded = LazyModule("ottla.clients.network.threaded")
     cores = LazyModule("ottla.clients.producer.core")
-    gates = LazyModule("ottla.clients.producer.gate")
+    fast_appends = LazyModule("ottla.clients.producer.fast_append")
     handles = LazyModule("ottla.clients.producer.handle")
     interceptors = LazyModule("ottla.clients.producer.interceptors")
     keys = LazyModule("ottla.clients.producer.keys")
@@ -46,21 +46,21 @@ T = TypeVar("T")
 
 
 class Producer:
-    """Sends records to topics; one for a whole program, used by all of its threads.
+    """Sends records to topics; all threads of a program can share one.
 
-    Lives from its making, which starts a thread, until `close`, which sends what is left. What was not flushed or
-    closed is lost when the program ends.
+    Creating it starts a thread; `close` sends what is left and ends the thread. Records are lost if the program ends
+    without `flush` or `close`.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **keywords: Any) -> None:
-        """Kafka's keys, in a dict or as keywords with underscores; ConfigError names everything that is wrong."""
+        """Kafka's keys, in a dict or as keywords with underscores; ConfigError lists every problem."""
         self._start(configs.ClientConfig.parse(keys.PRODUCER_DEFINITION, config, **keywords))
 
     @classmethod
     def from_properties(
         cls, path: str | PathLike[str], /, config: Mapping[str, Any] | None = None, **keywords: Any
     ) -> Producer:
-        """From a Java-style file, with `config` and keywords on top; unknown keys in the file are warned of."""
+        """From a properties file, with `config` and keywords on top; unknown keys in the file give a warning."""
         producer = cls.__new__(cls)
         producer._start(configs.ClientConfig.from_properties(keys.PRODUCER_DEFINITION, path, config, **keywords))
         return producer
@@ -75,13 +75,13 @@ class Producer:
         self._append = self._core.accumulator.append
         self._converts = self._core.converts
         self._close_lock = threading.Lock()
-        is_plain = not self._converts and self._core.accumulator.places_by_default
-        # A subclass that has a `send` of its own is called for every record.
+        is_plain = not self._converts and self._core.accumulator.has_default_partitioner
+        # The `send` of a subclass is called for every record.
         if is_plain and type(self).send is Producer.send:
-            gate = gates.new_gate(self._topics, handles.SendHandle, self.send)
-            if gate is not None:
-                # The usual record needs no Python at all; every other one comes back to `send`.
-                self.send = gate.send  # type: ignore[method-assign]
+            fast_append = fast_appends.new_fast_append(self._topics, handles.SendHandle, self.send)
+            if fast_append is not None:
+                # The usual record needs no Python; FastAppend passes every other one to `send`.
+                self.send = fast_append.send  # type: ignore[method-assign]
         self._network.start()
 
     def _new_network(self, config: configs.ClientConfig) -> threaded.ThreadNetwork:
@@ -103,10 +103,10 @@ class Producer:
         timestamp_ms: TimestampMs | None = None,
         on_delivery: Callable[[handles.SendHandle], None] | None = None,
     ) -> handles.SendHandle:
-        """Put a record on its way and return at once; the handle tells what became of it.
+        """Send a record and return at once; the handle has its outcome.
 
         Waits only for the metadata of a new topic and for memory, `max.block.ms` at most, then raises `TimedOut`.
-        `on_delivery(handle)` is called in the producer's thread. None as a value deletes the key in a compacted topic.
+        `on_delivery(handle)` runs in the producer's thread. None as a value deletes the key in a compacted topic.
         """
         core = self._core
         if self._converts:
@@ -133,23 +133,23 @@ class Producer:
         return handle
 
     def send_arrow(self, topic: str, table: Any) -> tables.TableHandle:
-        """Put all rows of an Arrow table, record batch or reader on their way; needs the extra `columns`.
+        """Send all rows of an Arrow table, record batch or reader; needs the extra `columns`.
 
-        Columns: value, and if there are key, headers, partition, timestamp. Waits for memory as `send` does.
+        Columns: value, and optionally key, headers, partition, timestamp. Waits for memory as `send` does.
         """
         return tables.TableHandle(self._run(self._session.append_table(topic, table)))
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Send everything now, and wait until all of it is delivered or given up; callbacks have run then.
+        """Send everything now, and wait until all of it is delivered or failed; then all callbacks have run.
 
-        Whether it was delivered is each handle's to tell. TimedOut if it takes longer than `timeout_ms`.
+        Each handle says whether its record was delivered. TimedOut if it takes longer than `timeout_ms`.
         """
         self._run(self._session.flush(timeout_ms))
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Take no more records, deliver those there are, and end the thread. Doing it twice does nothing.
+        """Take no more records, deliver the rest, and end the thread. A second call does nothing.
 
-        After `timeout_ms` what is left is given up with `ProducerClosed`. Inside a callback nothing is waited for.
+        After `timeout_ms` what is left fails with `ProducerClosed`. Inside a callback it does not wait.
         """
         with self._close_lock:
             if self._session.is_closed:
@@ -161,17 +161,17 @@ class Producer:
             self._network.close()
 
     def counts(self) -> ProducerCounts:
-        """What was delivered and what was given up so far; cheap, and right for all that a `flush` has waited for."""
+        """What was delivered and what failed so far; cheap, and exact for everything before the last `flush`."""
         return self._core.counts()
 
     def partitions_for(self, topic: str, timeout_ms: int | None = None) -> list[PartitionInfo]:
-        """The partitions of a topic, with leaders and replicas; waits for it as `send` does, or for so long."""
+        """The partitions of a topic, with leaders and replicas; waits for it as `send` does, or for `timeout_ms`."""
         return self._run(self._session.partitions_for(topic, timeout_ms))
 
     # Transactions
 
     def init_transactions(self) -> None:
-        """Once, before the first transaction: fences earlier producers of the same id, ends what they left open."""
+        """Call it once, before the first transaction: fences older producers of this id and ends their transaction."""
         self._run(self._session.init_transactions())
 
     def begin_transaction(self) -> None:
@@ -180,15 +180,15 @@ class Producer:
     def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
     ) -> None:
-        """Commit a consumer's offsets with the transaction; `group` is `consumer.group_metadata()`, or an id alone."""
+        """Commit a consumer's offsets with the transaction; `group` is `consumer.group_metadata()`, or only an id."""
         self._run(self._session.send_offsets(offsets, group))
 
     def commit_transaction(self) -> None:
-        """Deliver everything that was sent in it, then make it visible; `TransactionMustAbort` if some failed."""
+        """Deliver everything that was sent in it, then commit; `TransactionMustAbort` if a record failed."""
         self._run(self._session.commit_transaction())
 
     def abort_transaction(self) -> None:
-        """Drop what was not sent; what was is never seen by readers of committed records."""
+        """Drop what was not sent; read_committed consumers never see what was."""
         self._run(self._session.abort_transaction())
 
     @contextmanager
@@ -204,7 +204,7 @@ class Producer:
             raise
 
     def _run(self, call: Coroutine[Any, None, T]) -> T:
-        """To its end: where a coroutine of the session waits, this thread blocks."""
+        """Run a coroutine of the session to its end: where it waits, this thread blocks."""
         try:
             call.send(None)
         except StopIteration as end:
@@ -214,7 +214,7 @@ class Producer:
 
 
 class _ThreadWaiting:
-    """A user's thread waits for an event that the client's thread sets."""
+    """The user's thread waits for an event that the client's thread sets."""
 
     def __init__(self, network: threaded.ThreadNetwork) -> None:
         self._network = network

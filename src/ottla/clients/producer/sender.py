@@ -1,7 +1,7 @@
-"""The client loop's side of a producer: takes what is due, groups it by leader, sends it, and decides what answers
-mean.
+"""The sender of a producer: takes due batches, groups them by leader, sends them, and acts on the answers.
 
-Without I/O of its own: requests and timers are the network's. Users' threads come here only through `Network.post`.
+It runs in the client loop and does no I/O: the network has the requests and timers. Users' threads reach it only
+through `Network.post`.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,14 @@ from ottla.clients.errors import BrokerError, ClientError, UnsupportedByBroker
 from ottla.clients.network.metadata import Metadata
 from ottla.clients.network.port import Network
 from ottla.clients.producer.accumulator import NEVER_MS, Accumulator
-from ottla.clients.producer.batch import ProducerBatch
+from ottla.clients.producer.batch import ProducerBatch, split
 from ottla.clients.producer.errors import DeliveryTimedOut, ProducerFenced, RecordRefused
 from ottla.clients.producer.exchange import BatchAnswer, ProduceExchange
 from ottla.clients.producer.identity import Identity
 from ottla.clients.producer.outcomes import FENCED, Verdict, judge
-from ottla.clients.producer.queue import Destination, PartitionQueue
+from ottla.clients.producer.queues import Destination, PartitionQueue
 from ottla.clients.producer.sequencing import Sequencing
 from ottla.clients.producer.settings import ProducerSettings
-from ottla.clients.producer.splitting import split
 from ottla.core.types import BrokerId
 from ottla.links.backoff import Backoff
 from ottla.links.link import Timer
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Sender:
-    """One per producer. `run` does all that can be done now, and plans when to look again."""
+    """One per producer. `run` does all that can be done now, and plans when to run again."""
 
     def __init__(
         self,
@@ -55,7 +54,7 @@ class Sender:
         self._destinations: dict[BrokerId, Destination] = {}
         self._timer: Timer | None = None
         self._is_closed = False
-        # What became of the records; written in the client loop, read by anyone.
+        # The outcomes of records; written in the client loop, read by any thread.
         self.stored_records = 0
         self.stored_bytes = 0
         self.failed_records = 0
@@ -79,12 +78,12 @@ class Sender:
         self._plan(now_ms)
 
     def fail_waiting(self, error: Exception) -> None:
-        """Give up everything that is not under way."""
+        """Fail everything that is not in flight."""
         for batch in self._accumulator.drop_waiting():
             self._give_up(batch, error)
 
     def fail_all(self, error: Exception) -> None:
-        """Give up everything; answers that still come are ignored."""
+        """Fail everything; later answers are ignored."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -95,7 +94,7 @@ class Sender:
     # Sending
 
     def _send_once(self, now_ms: int) -> bool:
-        """A request to each leader that can take one; whether there may be more."""
+        """Send a request to each leader that can take one; returns whether there may be more to send."""
         accumulator = self._accumulator
         may_send = self._sequencing.may_send
         chosen: dict[Destination, list[ProducerBatch]] = {}
@@ -171,12 +170,12 @@ class Sender:
     # Answers
 
     def _unanswered(self, batches: Sequence[ProducerBatch], error: ClientError) -> None:
-        """The connection broke or nothing came in time: whether the batches are stored is not known."""
+        """The connection broke or no answer came in time: the batches may or may not be stored."""
         is_final = isinstance(error, UnsupportedByBroker)
         for batch in batches:
             self._sequencing.refused(batch)
             if batch.is_done:
-                self._sequencing.gave_up(batch)  # expired meanwhile
+                self._sequencing.batch_failed(batch)  # expired meanwhile
             elif is_final:
                 self._give_up(batch, error)
             else:
@@ -197,7 +196,7 @@ class Sender:
             return
         self._sequencing.refused(batch)
         if batch.is_done:
-            self._sequencing.gave_up(batch)
+            self._sequencing.batch_failed(batch)
             return
         if error_code in STALE_METADATA:
             leader = answer.leader
@@ -222,11 +221,11 @@ class Sender:
 
     def _out_of_sequence(self, batch: ProducerBatch, error: Exception) -> None:
         if self._sequencing.waits_for_another(batch):
-            self._retry(batch, error, after_ms=0)  # nothing is wrong with it, and it leaves only after the other
+            self._retry(batch, error, after_ms=0)  # the batch is valid, and is sent only after the other
         elif self._transactions is not None:
             self._give_up(batch, error)
         else:
-            # The broker has lost what came before it, or its memory of this producer: start anew (KIP-360).
+            # The broker has lost earlier batches or the state of this producer: start again (KIP-360).
             self._sequencing.strip(batch)
             self._retry(batch, error, after_ms=self._backoff.delay_ms(0))
 
@@ -248,7 +247,7 @@ class Sender:
     def _give_up(
         self, batch: ProducerBatch, error: Exception, record_errors: dict[int, RecordRefused] | None = None
     ) -> None:
-        self._sequencing.gave_up(batch)
+        self._sequencing.batch_failed(batch)
         self._accumulator.release(batch)
         if self._transactions is not None:
             self._transactions.batch_failed(error)
@@ -275,12 +274,12 @@ class Sender:
             elif batch.queue.destination is None:
                 seen = "the partition has no leader"
             else:
-                seen = "it was not sent: too many batches before it, or its leader not reached"
+                seen = "it was not sent: too many batches before it, or its leader can't be reached"
             error = DeliveryTimedOut(
                 f"{topic_partition}: {batch.record_count} records not acknowledged within {timeout_ms} ms: {seen}"
             )
             if is_under_way:
-                # Its place in the sequence is judged when the answer comes, or doesn't.
+                # The answer, or the lack of one, decides whether there is a gap in the sequence.
                 self._accumulator.release(batch)
                 if self._transactions is not None:
                     self._transactions.batch_failed(error)
@@ -290,10 +289,10 @@ class Sender:
                 self._give_up(batch, error)
 
     def _plan(self, now_ms: int) -> None:
-        """Wake when the next batch has lingered, backed off or expired; answers and new batches wake by themselves."""
+        """Set a timer for when the next batch is due or expires; answers and new batches wake the loop themselves."""
         wakes_ms = self._accumulator.plan(now_ms)
         if wakes_ms is None:
-            return  # a look too early costs less than a new timer each time
+            return  # running too early costs less than a new timer each time
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

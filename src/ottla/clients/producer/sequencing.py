@@ -1,19 +1,19 @@
-"""Which batch of a partition may leave now, so that order is kept and the broker can tell a retry from a new batch.
+"""Decides which batch of a partition may be sent now, so that order is kept and the broker recognizes a retry.
 
-With a producer id up to five batches of a partition are under way: the broker takes them in the order of their
-sequences only. Without one, a retry could overtake: then one at a time, unless nothing is ever sent again.
+With a producer id up to five batches of a partition are in flight: the broker takes them only in the order of their
+sequences. Without one, a retry could change the order: then one at a time, unless there are no retries.
 """
 
 from ottla.clients.producer.batch import ProducerBatch
 from ottla.clients.producer.identity import Identity
-from ottla.clients.producer.queue import PartitionQueue
+from ottla.clients.producer.queues import PartitionQueue
 from ottla.clients.producer.settings import ProducerSettings
 from ottla.core.types import NO_PRODUCER_ID
 from ottla.records.header import NO_PRODUCER_EPOCH, NO_SEQUENCE, add_to_sequence
 
 
 class Sequencing:
-    """Of the client loop; the state is that of the queues."""
+    """Used in the client loop only; the queues have the state."""
 
     __slots__ = ("_identity", "_is_transactional", "_keeps_order_alone", "_max_in_flight")
 
@@ -28,7 +28,7 @@ class Sequencing:
         if self._identity is None:
             return not (self._keeps_order_alone and queue.in_flight)
         if queue.waiting and queue.waiting[0].has_sequence:
-            # Sent again: alone, until all of its kind are through.
+            # A retry is sent alone, until all retries are done.
             return not queue.in_flight
         if queue.is_unresolved and not self._may_resolve(queue):
             return False
@@ -37,21 +37,21 @@ class Sequencing:
         identity = self._identity
         if queue.producer_epoch != identity.producer_epoch or queue.producer_id != identity.producer_id:
             if queue.in_flight:
-                return False  # the old epoch is valid until its last batch is answered
+                return False  # the old epoch applies until its last batch is answered
             self._start(queue)
         if not queue.has_acknowledged:
-            # A broker that knows nothing of a producer takes any sequence as its first. So the first batch goes alone:
-            # were it refused for the moment, the second one would be stored before it.
+            # A broker without state of a producer accepts any sequence as its first. So the first batch is sent alone:
+            # if it failed with a retriable error, the second one would be stored before it.
             return not queue.in_flight
         return len(queue.in_flight) < self._max_in_flight
 
     def _may_resolve(self, queue: PartitionQueue) -> bool:
-        """Whether the next batch may go on after a gap: under a new epoch, once the old one's batches are answered."""
+        """Whether the next batch may be sent after a gap: in a new epoch, once the old one's batches are answered."""
         assert self._identity is not None
         if queue.in_flight:
             return False
         if self._is_transactional:
-            # Only the coordinator can raise the epoch, when the transaction was aborted.
+            # Only the coordinator can raise the epoch, after the transaction was aborted.
             if queue.producer_epoch == self._identity.producer_epoch:
                 return False
         elif queue.producer_epoch == self._identity.producer_epoch:
@@ -67,7 +67,7 @@ class Sequencing:
         queue.has_acknowledged = False
 
     def assign(self, batch: ProducerBatch) -> None:
-        """Give a batch its place in the sequence, which it keeps over all retries."""
+        """Give a batch its sequence, which it keeps over all retries."""
         queue = batch.queue
         if self._identity is not None and not batch.has_sequence:
             batch.producer_id = queue.producer_id
@@ -86,21 +86,21 @@ class Sequencing:
         """Answered with an error, or not at all."""
         batch.queue.in_flight.remove(batch)
 
-    def gave_up(self, batch: ProducerBatch) -> None:
-        """A batch with a sequence will not be sent again: what comes after it may find a gap."""
+    def batch_failed(self, batch: ProducerBatch) -> None:
+        """A batch with a sequence will not be retried: there may be a gap before the next one."""
         if batch.has_sequence and batch.producer_epoch == batch.queue.producer_epoch:
             batch.queue.is_unresolved = True
 
     def waits_for_another(self, batch: ProducerBatch) -> bool:
-        """Of a batch that came out of sequence: whether an earlier one is still to be stored."""
+        """For a batch that was out of order: whether an earlier one is still to be stored."""
         queue = batch.queue
         earlier = [*queue.in_flight, *(other for other in queue.waiting if other.has_sequence)]
         return any(other.order < batch.order for other in earlier)
 
     def strip(self, batch: ProducerBatch) -> None:
-        """The batch was certainly not stored under its sequence, and so none after it: all get new ones.
+        """The broker certainly did not store the batch with its sequence, and so none after it: all get new sequences.
 
-        Those after it that are still under way come back with the same error.
+        Those after it that are still in flight come back with the same error.
         """
         batch.queue.is_unresolved = True
         _forget_sequence(batch)
@@ -109,7 +109,7 @@ class Sequencing:
                 _forget_sequence(other)
 
     def divide(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """The parts share the place of the whole: together they have as many records."""
+        """The parts share the sequence range of the whole: together they have as many records."""
         sequence = batch.base_sequence
         if sequence == NO_SEQUENCE:
             return

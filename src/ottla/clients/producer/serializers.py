@@ -1,6 +1,6 @@
-"""How keys and values become bytes: a callable (topic, object) -> bytes or None. Those of Kafka's names, and a user's.
+"""Serializers for keys and values: callables (topic, object) -> bytes or None, with Kafka's names or the user's own.
 
-Bytes need none: without a serializer bytes-like objects are sent as they are, and anything else is refused.
+Without a serializer bytes-like objects are sent as they are, and anything else is refused.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ottla.clients.producer.errors import SerializationFailed
 
 if TYPE_CHECKING:
-    from uuid import UUID  # slow to import, and only named here
+    from uuid import UUID  # slow to import, and only used in annotations
 
 Serializer: TypeAlias = Callable[[str, Any], bytes | None]
 
@@ -34,7 +34,7 @@ def _packed(form: str) -> Serializer:
     return serialize
 
 
-# By Kafka's class name; the short form is that without "Serializer".
+# By Kafka's class name; the short form leaves "Serializer" out.
 SERIALIZERS: Final[dict[str, Serializer | None]] = {
     "ByteArraySerializer": None,
     "BytesSerializer": None,
@@ -49,7 +49,7 @@ SERIALIZERS: Final[dict[str, Serializer | None]] = {
 
 
 def serializer_named(name: str) -> Serializer | None:
-    """By Kafka's class name, with or without its package; ValueError for another one."""
+    """The serializer of Kafka's class name, with or without its package; ValueError for an unknown one."""
     short = name.removeprefix(_PACKAGE)
     if short not in SERIALIZERS:
         raise ValueError(
@@ -59,7 +59,7 @@ def serializer_named(name: str) -> Serializer | None:
 
 
 def as_bytes(topic: str, part: str, data: object) -> bytes:
-    """Bytes-like objects copied, since they may change before they are sent; others refused with what to do."""
+    """A copy of bytes-like objects, since they may change before they are sent; others raise an error with advice."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
     raise SerializationFailed(
@@ -68,10 +68,10 @@ def as_bytes(topic: str, part: str, data: object) -> bytes:
 
 
 def serialize(serializer: Serializer, topic: str, part: str, data: object) -> bytes | None:
-    """Run a serializer; whatever it raises becomes one error that says what was serialized."""
+    """Run a serializer; whatever it raises becomes one error that names what was serialized."""
     try:
         serialized = serializer(topic, data)
-    except Exception as error:  # a serializer isn't ours and may raise anything
+    except Exception as error:  # a user's serializer may raise anything
         raise SerializationFailed(
             f"{topic}: the {part}, a {type(data).__name__}, was not serialized: {type(error).__name__}: {error}"
         ) from error

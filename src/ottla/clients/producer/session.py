@@ -1,7 +1,8 @@
-"""What a producer's user waits for, written once for both faces: a new topic, memory, a flush, a transaction's steps.
+"""All calls of a producer that may wait, for the blocking and the asyncio producer: a new topic, memory, a flush, the
+steps of a transaction.
 
-Coroutines without an event loop: the only thing that they await is their `Waiting`, which a thread blocks in and an
-event loop suspends in. A record that needs no waiting never comes here.
+These are coroutines without an event loop: they await only their `Waiting`, which blocks a thread or suspends a task.
+A record that needs no waiting never comes here.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from ottla.clients.producer.batch import ProducerBatch
 from ottla.clients.producer.core import ProducerCore, checked_topic, closed_error, full_offsets, group_of
 from ottla.clients.producer.errors import InvalidTransactionState
 from ottla.clients.producer.handle import SendHandle
-from ottla.clients.producer.topic_queues import TopicQueues
+from ottla.clients.producer.queues import TopicQueues
 from ottla.core.types import TimestampMs, TopicPartition
 
 if TYPE_CHECKING:
@@ -24,38 +25,38 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What the client loop may take beyond a timeout that it keeps itself, before it counts as stuck.
+# How much longer than a timeout that it keeps itself the client loop may take, before we call it stuck.
 _GRACE_MS: Final = 5_000
 
 
 class Waiting(Protocol):
-    """How a user's thread or task waits, and how it reaches the client loop."""
+    """How the user's thread or task waits, and how it reaches the client loop."""
 
     def now_ms(self) -> int: ...
 
     def in_loop(self, callback: Callable[[], T]) -> T:
-        """Run it in the client loop, and give what it gave."""
+        """Run it in the client loop and return its result."""
         ...
 
     def post(self, callback: Callable[[], None]) -> None: ...
 
     def refuse_in_loop(self, what: str) -> None:
-        """Raise ClientError where waiting would hold up what is waited for."""
+        """Raise ClientError where waiting would block what the caller waits for."""
         ...
 
     async def outcome(self, start: Callable[[Callable[[T], None]], None], timeout_ms: int | None) -> list[T]:
-        """What `done` is called with after `start(done)`; nothing if the time is over first."""
+        """Call `start(done)` and return what `done` was called with; nothing if the time is over first."""
         ...
 
     async def let_others_run(self) -> None: ...
 
     def failure(self) -> ClientError | None:
-        """Why nothing will ever come, if that is so."""
+        """Why no result will ever come, if that is so."""
         ...
 
 
 class ProducerSession:
-    """Owned by one face. Any thread of a blocking producer may be in it; each call waits by itself."""
+    """Owned by one producer. Any thread of a blocking producer may use it; each call waits by itself."""
 
     def __init__(self, core: ProducerCore, waiting: Waiting) -> None:
         self.is_closed = False
@@ -75,13 +76,13 @@ class ProducerSession:
         headers: Any,
         timestamp_ms: TimestampMs,
     ) -> SendHandle:
-        """A record whose topic is new to this producer, or that there was no memory for."""
+        """Send a record that has to wait for its topic or for memory."""
         queues = await self._topic(topic)
         append = partial(self._accumulator.append, queues, partition, key, value, headers, timestamp_ms)
         return await self._when_room(queues, append)
 
     async def append_table(self, topic: str, table: Any) -> list[ProducerBatch]:
-        """All rows of an Arrow table, record batch or reader; the batches that they are in."""
+        """Send all rows of an Arrow table, record batch or reader; returns their batches."""
         from ottla.clients.producer.tables import batches_of_table
 
         self._core.check_takes_tables()
@@ -108,12 +109,12 @@ class ProducerSession:
                 left_ms = None if deadline_ms is None else max(deadline_ms - waiting.now_ms(), 0)
                 if not batch.is_done and not await waiting.outcome(partial(_when_done, batch), left_ms):
                     undone = sum(not batch.is_done for batch in batches)
-                    raise TimedOut(f"flush: {undone} of {len(batches)} batches still under way after {timeout_ms} ms")
+                    raise TimedOut(f"flush: {undone} of {len(batches)} batches not done after {timeout_ms} ms")
         finally:
             self._accumulator.end_flush()
 
     async def close(self, timeout_ms: int | None, *, may_wait: bool = True) -> None:
-        """Take no more records, deliver those there are, give up what is left when the time is over."""
+        """Take no more records, deliver the rest; what is left when the time is over fails."""
         self.is_closed = True
         try:
             if may_wait:
@@ -121,7 +122,7 @@ class ProducerSession:
                 self._core.refuse()
                 await self.flush(timeout_ms)
         except TimedOut:
-            pass  # given up below, each record with its own error
+            pass  # they fail below, each record with its own error
         finally:
             if self._waiting.failure() is None:
                 self._waiting.in_loop(self._core.close)
@@ -178,7 +179,7 @@ class ProducerSession:
         return outcome[0]
 
     async def _when_room(self, topic: TopicQueues, append: Callable[[], T | None]) -> T:
-        """Try until there is memory for it, `max.block.ms` at most."""
+        """Retry until there is memory for it, `max.block.ms` at most."""
         appended = append()
         if appended is not None:
             return appended
@@ -196,7 +197,7 @@ class ProducerSession:
                 raise self._accumulator.exhausted_error(topic)
 
     def _try_again(self, append: Callable[[], T | None], appended: list[T], done: Callable[[None], None]) -> None:
-        """Have `done` called when memory came back; room that was made meanwhile is used at once."""
+        """Call `done` when memory is released; at once if that happened meanwhile."""
         self._accumulator.when_room(lambda: done(None))
         found = append()
         if found is not None:
@@ -209,7 +210,7 @@ class ProducerSession:
             try:
                 await self._step("close", transactions.abort, timeout_ms)
             except ClientError:
-                pass  # its coordinator does it after transaction.timeout.ms
+                pass  # the coordinator aborts it after transaction.timeout.ms
 
     async def _step(self, what: str, start: "Callable[[OnDone], None]", timeout_ms: int | None = None) -> None:
         """Run a step of a transaction in the client loop, and wait for its end."""

@@ -1,15 +1,15 @@
-"""The figures that a producer goes by, under Kafka's names; `keys.py` makes them of a config."""
+"""A producer's settings, with Kafka's names; `keys.py` reads them from a config."""
 
 from typing import Final, NamedTuple
 
 from ottla.records.compression import NONE
 
 ACKS_ALL: Final = -1
-MAX_IN_FLIGHT_IDEMPOTENT: Final = 5  # as many batches of a producer as brokers remember
+MAX_IN_FLIGHT_IDEMPOTENT: Final = 5  # brokers remember that many batches of a producer
 
 
 class ProducerSettings(NamedTuple):
-    """Kafka's defaults, but for `batch_size` (see its key)."""
+    """Kafka's defaults, except for `batch_size` (see its key)."""
 
     acks: int = ACKS_ALL
     codec: int = NONE

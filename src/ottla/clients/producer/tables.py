@@ -1,6 +1,6 @@
-"""Arrow tables on their way: whole batches instead of records, and one handle for all of them.
+"""Sending Arrow tables: whole batches instead of records, and one handle for all of them.
 
-numpy and pyarrow are imported when the first table comes: a producer of records never needs them.
+The first table imports numpy and pyarrow: a producer of records never needs them.
 """
 
 from collections.abc import Generator, Iterator
@@ -8,15 +8,15 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from ottla.clients.producer.batch import ProducerBatch
+from ottla.clients.producer.queues import TopicQueues
 from ottla.clients.producer.settings import ProducerSettings
-from ottla.clients.producer.topic_queues import TopicQueues
 from ottla.core.extras import needs_extra
 from ottla.core.types import Offset, TimestampMs
 from ottla.records.appender import BatchAppender
 
 
 class BatchMetadata(NamedTuple):
-    """Where some rows of a table are stored, in their order."""
+    """Where some rows of a table are stored, in order."""
 
     topic: str
     partition: int
@@ -40,7 +40,7 @@ class TableHandle:
         return all(batch.is_done for batch in self._batches)
 
     def result(self, timeout: float | None = None) -> list[BatchMetadata]:
-        """Wait (in seconds) and tell where the rows are; raise the first reason why some were given up."""
+        """Wait (in seconds) and return where the rows are; raises the first error if some failed."""
         deadline = None if timeout is None else monotonic() + timeout
         for batch in self._batches:
             if not batch.wait(None if deadline is None else max(deadline - monotonic(), 0.0)):
@@ -53,7 +53,7 @@ class TableHandle:
         return BatchMetadata(*batch.queue.topic_partition, batch.base_offset, batch.record_count)
 
     def when_done(self, callback: Any) -> None:
-        """Have `callback()` called in the client loop when all is done; at once if it is."""
+        """Call `callback()` in the client loop when all rows are done; at once if they are."""
         left = len(self._batches)
 
         def one_done() -> None:
@@ -70,13 +70,13 @@ class TableHandle:
 
 
 class AioTableHandle(TableHandle):
-    """The same, to be awaited."""
+    """The same handle, to be awaited."""
 
     __slots__ = ()
 
     def __await__(self) -> Generator[Any, None, list[BatchMetadata]]:
         if not self.done():
-            from asyncio import get_running_loop  # who awaits has it already
+            from asyncio import get_running_loop  # a task that awaits has imported it already
 
             future = get_running_loop().create_future()
             self.when_done(lambda: None if future.done() else future.set_result(None))

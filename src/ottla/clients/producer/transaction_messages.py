@@ -1,5 +1,5 @@
-"""The messages of a transaction, filled in, and where their answers carry errors. Versions are those of explicit adding
-(KIP-98), which every cluster with transactions serves.
+"""The requests of a transaction, and where their answers have errors. The versions add partitions explicitly (KIP-98),
+which every cluster with transactions supports.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,12 +22,12 @@ from ottla.protocol.messages.txn_offset_commit import (
 INIT_VERSIONS: Final = (0, 5)
 ADD_PARTITIONS_VERSIONS: Final = (0, 3)  # later ones are between brokers
 ADD_OFFSETS_VERSIONS: Final = (0, 4)
-END_VERSIONS: Final = (0, 4)  # with 5 begins implicit adding (KIP-890)
+END_VERSIONS: Final = (0, 4)  # from 5 on partitions are added implicitly (KIP-890)
 OFFSET_COMMIT_VERSIONS: Final = (0, 4)
 
 
 class TransactionMessages:
-    """Under the producer id and epoch that are known when a message is made."""
+    """Uses the producer id and epoch at the time when it creates a message."""
 
     def __init__(self, transactional_id: str, identity: Identity, *, timeout_ms: int) -> None:
         self._id = transactional_id
@@ -35,7 +35,7 @@ class TransactionMessages:
         self._timeout_ms = timeout_ms
 
     def init_producer_id(self) -> InitProducerIdRequest:
-        """With the id and epoch that there are: the coordinator then raises the epoch (KIP-360)."""
+        """With the current id and epoch: the coordinator then raises the epoch (KIP-360)."""
         return InitProducerIdRequest(
             transactional_id=self._id,
             transaction_timeout_ms=self._timeout_ms,
@@ -102,7 +102,7 @@ def top_error(answer: Any) -> int:
 
 
 def error_of_partitions(answer: Any) -> int:
-    """OPERATION_NOT_ATTEMPTED only says that another partition is to blame."""
+    """OPERATION_NOT_ATTEMPTED only says that another partition failed."""
     codes = [
         result.partition_error_code
         for topic in answer.results_by_topic_v3_and_below

@@ -1,4 +1,4 @@
-"""The states of a transactional producer and the ways between them; nothing else may change the state."""
+"""The states of a transactional producer and the legal transitions; nothing else may change the state."""
 
 from enum import Enum
 from typing import Final
@@ -32,7 +32,7 @@ _NEXT: Final = {
 
 
 def check_step(state: TransactionState, following: TransactionState, what: str) -> None:
-    """InvalidTransactionState where a user's call doesn't fit the state."""
+    """InvalidTransactionState if a user's call doesn't fit the state."""
     if following not in _NEXT[state]:
         raise InvalidTransactionState(f"{what}: the producer is {state.value}")
 

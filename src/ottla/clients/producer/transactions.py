@@ -1,7 +1,7 @@
-"""A transactional producer's dealings with its coordinator: initialize, add partitions and offsets, commit, abort.
+"""The transactions of a producer: initialize, add partitions and offsets, commit, abort, through the coordinator.
 
-Of the client loop, without I/O. Every call ends in `on_done(None)` or with the error; what the batches of the
-transaction come to is told by the sender.
+It runs in the client loop, without I/O. Every call ends with `on_done(None)` or with `on_done(error)`; the sender
+reports the outcomes of the transaction's batches.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ from ottla.protocol.message import ApiMessage
 OnDone: TypeAlias = Callable[[ClientError | None], None]
 _S = TransactionState
 
-# The transaction can't be saved, the producer can: abort, and go on with the next one.
+# The transaction has failed, the producer has not: abort, and go on with the next transaction.
 _ABORTABLE: Final = frozenset(
     {
         ErrorCode.TRANSACTION_ABORTABLE,
@@ -62,7 +62,7 @@ _ABORTABLE: Final = frozenset(
 
 
 class Transactions:
-    """One per transactional producer. `wake` has the sender look again at what waits."""
+    """One per transactional producer. `wake` makes the sender look at waiting batches again."""
 
     def __init__(
         self,
@@ -93,12 +93,12 @@ class Transactions:
         self._on_done: OnDone | None = None  # of the step under way
         accumulator.refuse(self._refusal())
 
-    # A user's calls, run in the client loop
+    # The user's calls, run in the client loop
 
     def initialize(self, on_done: OnDone) -> None:
-        """Get the producer id; a transaction that an earlier producer left open is ended, and that one fenced."""
+        """Get the producer id; the coordinator fences an earlier producer and ends its open transaction."""
         if self.state is _S.INITIALIZING:
-            self._on_done = on_done  # asked again after it took too long
+            self._on_done = on_done  # called again after a timeout
             return
         self._step(_S.INITIALIZING, "init_transactions")
         self._metadata.request_update()  # the coordinator's address is in it
@@ -110,7 +110,7 @@ class Transactions:
         self._accumulator.refuse(None)
 
     def commit(self, on_done: OnDone) -> None:
-        """Everything sent so far, then the end; an error means that it must be aborted."""
+        """Deliver everything that was sent, then commit; an error means that it must be aborted."""
         if self.state is _S.COMMITTING:
             self._on_done = on_done
             return
@@ -121,7 +121,7 @@ class Transactions:
         self._when_flushed(self._end_commit)
 
     def abort(self, on_done: OnDone) -> None:
-        """Drop what was not sent, wait for what was, then the end."""
+        """Drop what was not sent, wait for what was, then abort."""
         if self.state is _S.ABORTING:
             self._on_done = on_done
             return
@@ -132,7 +132,7 @@ class Transactions:
         self._accumulator.refuse(self._refusal())
         for batch in self._accumulator.drop_waiting():
             if batch.has_sequence:
-                self._needs_new_epoch = True  # it may be stored: its place in the sequence is not known to be empty
+                self._needs_new_epoch = True  # it may be stored: there may be a gap in the sequence
             self._accumulator.release(batch)
             batch.fail(
                 TransactionAborted(f"{batch.queue.topic_partition}: the transaction was aborted before this was sent")
@@ -142,7 +142,7 @@ class Transactions:
     def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata, on_done: OnDone
     ) -> None:
-        """Have a consumer's offsets committed with the transaction."""
+        """Commit a consumer's offsets with the transaction."""
         self._check_cause()
         if self.state is not _S.IN_TRANSACTION:
             raise InvalidTransactionState(f"send_offsets_to_transaction: the producer is {self.state.value}")
@@ -168,10 +168,10 @@ class Transactions:
         message = self._messages.add_offsets(group.group_id)
         self._requests.send(TRANSACTION, self._id, message, added, error_of=top_error, versions=ADD_OFFSETS_VERSIONS)
 
-    # What the sender asks and tells
+    # The sender's calls
 
     def may_send(self, topic_partition: TopicPartition) -> bool:
-        """Whether a partition is in the transaction; one that isn't is added, and the sender woken then."""
+        """Whether a partition is in the transaction; if not, add it, and then wake the sender."""
         if self.state not in (_S.IN_TRANSACTION, _S.COMMITTING):
             return False
         if topic_partition in self._added:
@@ -183,11 +183,11 @@ class Transactions:
 
     @property
     def is_aborting(self) -> bool:
-        """Then nothing is sent again."""
+        """Whether nothing may be sent again."""
         return self.state is _S.ABORTING
 
     def timed_out(self, what: str, timeout_ms: int) -> TimedOut:
-        """For who stops waiting for a step."""
+        """The error for a caller that stops waiting for a step."""
         problem = self._requests.problem(TRANSACTION, self._id)
         return TimedOut(f"{what}: not done after {timeout_ms} ms: {problem}; it goes on, call it again to wait")
 
@@ -197,7 +197,7 @@ class Transactions:
 
     @property
     def failure(self) -> Exception | None:
-        """Why nothing that waits will be sent: who waits for it should know at once."""
+        """Why no waiting batch will be sent: callers that wait should fail at once."""
         return self._refusal() if self.state in (_S.FATAL, _S.MUST_ABORT) else None
 
     def batch_failed(self, error: Exception) -> None:
@@ -243,7 +243,7 @@ class Transactions:
 
     def _end_commit(self) -> None:
         if self.state is not _S.COMMITTING:
-            return  # something failed meanwhile, and that was told
+            return  # something failed meanwhile, and that was reported
         self._end(is_commit=True)
 
     def _end_abort(self) -> None:
@@ -280,9 +280,9 @@ class Transactions:
         self.state = _S.READY
         self._cause = None
         self._accumulator.refuse(self._refusal())
-        self._tell(None)
+        self._finish_step(None)
 
-    # Ways
+    # Transitions
 
     def _when_flushed(self, callback: Callable[[], None]) -> None:
         batches = self._accumulator.begin_flush()
@@ -313,7 +313,7 @@ class Transactions:
         self._requests.send(TRANSACTION, self._id, message, on_answer, error_of=error_of, versions=versions)
 
     def _judge(self, answer: object, what: str, error_of: Callable[[object], int]) -> ClientError | None:
-        """The error of an answer, with what it means for the transaction already drawn from it."""
+        """The error of an answer; the state has changed accordingly."""
         if isinstance(answer, ClientError):
             self._fail(answer)
             return answer
@@ -335,7 +335,7 @@ class Transactions:
             self.state = _S.MUST_ABORT
             self._cause = error
             self._accumulator.refuse(self._refusal())
-            self._tell(_must_abort_error(error))
+            self._finish_step(_must_abort_error(error))
             self._wake()
 
     def _fail(self, error: Exception) -> None:
@@ -344,7 +344,7 @@ class Transactions:
         self.state = _S.FATAL
         self._cause = error
         self._accumulator.refuse(self._refusal())
-        self._tell(error if isinstance(error, ClientError) else ClientError(str(error)))
+        self._finish_step(error if isinstance(error, ClientError) else ClientError(str(error)))
         self._wake()
 
     def _step(self, following: TransactionState, what: str) -> None:
@@ -358,12 +358,12 @@ class Transactions:
             raise self._cause
 
     def _refusal(self) -> Exception:
-        """What a record is refused with in any state but IN_TRANSACTION."""
+        """The error for records in any state except IN_TRANSACTION."""
         if self._cause is not None:
             return _must_abort_error(self._cause) if self.state is _S.MUST_ABORT else self._cause
         return InvalidTransactionState(f"send: the producer is {self.state.value}")
 
-    def _tell(self, error: ClientError | None) -> None:
+    def _finish_step(self, error: ClientError | None) -> None:
         on_done, self._on_done = self._on_done, None
         if on_done is not None:
             on_done(error)

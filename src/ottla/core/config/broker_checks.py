@@ -1,4 +1,4 @@
-"""Rules between several broker keys, looked at when each key for itself is good."""
+"""Rules between several broker keys, checked after each single key is valid."""
 
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,14 +12,14 @@ _WILDCARD_HOSTS = ("0.0.0.0", "::")
 
 
 class BrokenRule(NamedTuple):
-    """What is wrong, and the keys that take part in it."""
+    """What is wrong, and the keys that are part of it."""
 
     problem: str
     names: tuple[str, ...]
 
 
 def broken_rules(config: "BrokerConfig", *, set_names: Collection[str], refused: Collection[str]) -> list[BrokenRule]:
-    """All of them; a rule over a key that was refused already is left out, since its value is not known."""
+    """All problems; a rule with a key that was refused already is skipped, since its value is not known."""
     return [
         BrokenRule(problem, names)
         for names, rule in _RULES
@@ -56,8 +56,8 @@ def _listeners_fit(config: "BrokerConfig", set_names: Collection[str]) -> Iterat
     if len(names) < len(listeners):
         yield "listeners: a name is used twice; give each listener its own"
     # An IPv4 and an IPv6 address may share a port number, as they may in Kafka.
-    places = [(listener.port, ":" in listener.host) for listener in listeners if listener.port]
-    if len(set(places)) < len(places):
+    ports = [(listener.port, ":" in listener.host) for listener in listeners if listener.port]
+    if len(set(ports)) < len(ports):
         yield "listeners: two of them share a port; give each its own"
     for listener in listeners:
         protocol = protocols.get(listener.name)

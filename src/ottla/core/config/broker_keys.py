@@ -1,6 +1,6 @@
-"""All keys of a broker, with Kafka's names and defaults; Ottla's own begin with `ottla.`.
+"""All keys of a broker, with Kafka's names and defaults; Ottla's own keys begin with `ottla.`.
 
-A key is here only when it has its effect. Where a default differs from Kafka's, the doc says so.
+Only keys that have an effect are here. Where a default differs from Kafka's, the doc says so.
 """
 
 from ottla.core.config.definition import ConfigKey, Definition, DynamicMode, Importance, Synonym
@@ -20,36 +20,38 @@ GENERAL_KEYS = (
         "broker.id",
         INT,
         1,
-        "The number of this broker, unique in its cluster. (Kafka has no default.)",
+        "The id of this broker, unique in its cluster. (Kafka has no default.)",
         HIGH,
         at_least=0,
         at_most=INT_MAX,
         synonyms=(Synonym("node.id"),),
     ),
-    ConfigKey("node.id", INT, None, "The name that newer Kafka has for broker.id.", HIGH, at_least=0, at_most=INT_MAX),
-    ConfigKey("broker.rack", STRING, None, "The rack, or availability zone, that clients are told."),
+    ConfigKey("node.id", INT, None, "The newer name of broker.id.", HIGH, at_least=0, at_most=INT_MAX),
     ConfigKey(
-        "num.partitions", INT, 1, "Partitions of a topic that is created without a number of its own.", at_least=1
+        "broker.rack", STRING, None, "The rack, or availability zone, of this broker; clients see it in the metadata."
+    ),
+    ConfigKey(
+        "num.partitions", INT, 1, "Partitions of a new topic when the request to create it names no number.", at_least=1
     ),
     ConfigKey(
         "default.replication.factor",
         INT,
         1,
-        "Replicas of a topic that is created without a number of its own.",
+        "Replicas of a new topic when the request to create it names no number.",
         at_least=1,
     ),
     ConfigKey(
         "auto.create.topics.enable",
         BOOLEAN,
         True,
-        "Whether a topic that a client asks for by name is created.",
+        "Whether the broker creates an unknown topic that a client asks for by name.",
         HIGH,
     ),
     ConfigKey(
         "max.request.partition.size.limit",
         INT,
         2000,
-        "The most partitions in one answer to DescribeTopicPartitions; its cursor tells where to go on.",
+        "The most partitions in one answer to DescribeTopicPartitions; its cursor says where to go on.",
         at_least=1,
     ),
     ConfigKey("delete.topic.enable", BOOLEAN, True, "Whether topics can be deleted.", HIGH),
@@ -57,7 +59,7 @@ GENERAL_KEYS = (
         "min.insync.replicas",
         INT,
         1,
-        "In-sync replicas that a produce with acks=all needs.",
+        "How many in-sync replicas a produce with acks=all needs.",
         HIGH,
         CLUSTER_WIDE,
         at_least=1,
@@ -66,7 +68,7 @@ GENERAL_KEYS = (
         "background.threads",
         INT,
         10,
-        "The most threads for work beside the event loop: fsync, recovery, deletion, cold reads.",
+        "The most threads for work outside the event loop: fsync, recovery, deletion, cold reads.",
         HIGH,
         CLUSTER_WIDE,
         at_least=1,

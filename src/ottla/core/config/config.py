@@ -1,6 +1,6 @@
-"""The config of a broker and of its topics: checked, resolved, and able to say where each value comes from.
+"""The config of a broker and of its topics: validated and resolved; it knows where each value comes from.
 
-Immutable. Code on a hot path copies what it needs when it starts; a change makes a new object.
+Immutable. Code on a hot path copies what it needs when it starts; a change creates a new object.
 """
 
 from abc import ABC, abstractmethod
@@ -13,15 +13,14 @@ from ottla.core.config.broker_keys import BROKER_DEFINITION
 from ottla.core.config.definition import ConfigError, ConfigKey, Definition, DynamicMode, Synonym
 from ottla.core.config.listeners import Listener, parse_address_limits, parse_listener, parse_protocol_map
 from ottla.core.config.topic_keys import TOPIC_DEFINITION
-from ottla.core.config.typed_values import TypedValues
-from ottla.core.config.values import ConfigValue, render_value
+from ottla.core.config.values import ConfigValue, TypedValues, render_value
 
 _DEFAULTS: dict[str, ConfigValue] = {name: key.default for name, key in BROKER_DEFINITION.keys.items()}
 _NOTHING: Mapping[str, ConfigValue] = {}
 
 
 class ConfigSource(IntEnum):
-    """With the codes that DescribeConfigs uses."""
+    """The codes are those of DescribeConfigs."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -32,7 +31,7 @@ class ConfigSource(IntEnum):
 
 
 class Origin(NamedTuple):
-    """One place that has a value for a key: the name there, the value as text, and which kind of place it is."""
+    """One source that has a value for a key: the key's name there, the value as text, and the kind of source."""
 
     name: str
     value: str | None
@@ -40,7 +39,7 @@ class Origin(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """All that DescribeConfigs tells about a key; the first of `origins` is in force, the others would follow it."""
+    """What DescribeConfigs returns for a key; the first of `origins` applies, the others are its fallbacks."""
 
     key: ConfigKey
     value: str | None
@@ -49,7 +48,7 @@ class ConfigEntry(NamedTuple):
 
 
 class Configuration(TypedValues, ABC):
-    """Values by name, each asked for by its type. A name that is not declared is a bug and raises KeyError."""
+    """Typed values by name. A name that is not declared is a bug and raises KeyError."""
 
     __slots__ = ("definition",)
 
@@ -58,7 +57,7 @@ class Configuration(TypedValues, ABC):
         self.definition = definition
 
     def entry(self, name: str) -> ConfigEntry:
-        """The key with its value, and every place that has one."""
+        """The key with its value, and every source that has one."""
         key = self.definition.keys[name]
         origins = tuple(self.origins(name))
         value = render_value(self._values[name])
@@ -66,11 +65,11 @@ class Configuration(TypedValues, ABC):
 
     @abstractmethod
     def origins(self, name: str) -> Iterator[Origin]:
-        """Every place that has a value for the key, in the order in which they win."""
+        """Every source that has a value for the key; the first one wins."""
 
 
 class BrokerConfig(Configuration):
-    """One broker's config, from its file and its command line, under what was changed while brokers run."""
+    """One broker's config: its file and command line, with the dynamic entries on top."""
 
     __slots__ = ("_layers", "_static")
 
@@ -106,10 +105,10 @@ class BrokerConfig(Configuration):
     def with_dynamic(
         self, *, per_broker: Mapping[str, str], cluster_wide: Mapping[str, str]
     ) -> "tuple[BrokerConfig, list[str]]":
-        """The file's config with other dynamic entries on top of it than there were, if any.
+        """The file's config with new dynamic entries on top, in place of the old ones.
 
-        Entries that can't be used are left out, each with a problem: whoever changes them refuses the change, and a
-        broker that finds them at its start goes on without them.
+        Invalid entries are left out, each with a problem: a request that changes them is refused, and a broker that
+        finds them at its start goes on without them.
         """
         problems = []
         layers: list[dict[str, ConfigValue]] = []
@@ -135,7 +134,7 @@ class BrokerConfig(Configuration):
         return config, problems
 
     def with_derived(self, derived: Mapping[str, ConfigValue]) -> "BrokerConfig":
-        """With what a start found out (ports, addresses, paths) as if the file had said it."""
+        """Adds what the start found out (ports, addresses, paths), as if the file contained it."""
         layers = dict(self._layers)
         return BrokerConfig(
             {**self._static, **derived},
@@ -162,7 +161,7 @@ class BrokerConfig(Configuration):
         return self._with_protocols(self.get_list("listeners"))
 
     def advertised_listeners(self) -> list[Listener]:
-        """What clients are told. An empty host or port 0 is filled in by whoever binds the sockets."""
+        """The addresses for clients. The code that binds the sockets fills in an empty host or port 0."""
         advertised = self["advertised.listeners"]
         return self.listeners() if advertised is None else self._with_protocols(self.get_list("advertised.listeners"))
 
@@ -172,7 +171,7 @@ class BrokerConfig(Configuration):
         return name.upper() if name else self.listeners()[0].name
 
     def connection_limit_by_address(self) -> dict[str, int]:
-        """Addresses with a limit of their own."""
+        """The connection limits of single addresses."""
         return parse_address_limits(self.get_list("max.connections.per.ip.overrides"))
 
     def _with_protocols(self, texts: tuple[str, ...]) -> list[Listener]:
@@ -205,13 +204,13 @@ class TopicConfig(Configuration):
 
     @classmethod
     def of_stored(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> "tuple[TopicConfig, list[str]]":
-        """A topic's properties as they were stored: one that can't be used is left out, with its problem."""
+        """A topic's stored properties; an invalid one is left out, and its problem returned."""
         parsed = TOPIC_DEFINITION.parse(overrides)
         return cls(parsed.values, broker), parsed.problems
 
     @property
     def broker(self) -> BrokerConfig:
-        """What holds where the topic has nothing of its own."""
+        """The value that applies when the topic has no override."""
         return self._broker
 
     def origins(self, name: str) -> Iterator[Origin]:
@@ -221,7 +220,7 @@ class TopicConfig(Configuration):
 
 
 def _resolve(name: str, layers: Iterable[Mapping[str, ConfigValue]]) -> ConfigValue:
-    """A key's value: of the first layer that has it under its name or its synonyms, in that order."""
+    """A key's value from the first layer that has it under its name or one of its synonyms, in that order."""
     for values in layers:
         if (value := values.get(name)) is not None:
             return value

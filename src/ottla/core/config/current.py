@@ -1,6 +1,6 @@
-"""The broker's config as it is now. A change makes a new object, and everybody who asked to hear of it is told.
+"""The broker's current config. A change replaces the object and calls every listener.
 
-Whoever asks for a key each time he needs it asks here; whoever copies values listens. Event loop only.
+Code that reads a key each time it needs it reads it here; code that copies values adds a listener. Event loop only.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from ottla.core.config.config import BrokerConfig
 
 
 class CurrentConfig:
-    """One per broker, made at its start with what the file and the store say."""
+    """One per broker, created at its start from the file and the store."""
 
     __slots__ = ("_listeners", "value")
 

@@ -26,7 +26,7 @@ class DynamicMode(Enum):
 
 
 class Synonym(NamedTuple):
-    """A broker key that gives the value where the key itself is not set, times `factor` (hours to milliseconds)."""
+    """A broker key that gives the value when the key itself is not set, times `factor` (hours to milliseconds)."""
 
     name: str
     factor: int = 1
@@ -50,9 +50,9 @@ class ConfigKey(NamedTuple):
     at_most: float | None = None
     valid_values: tuple[str, ...] = ()
     synonyms: tuple[Synonym, ...] = ()
-    # What a range can't say: gives the complaint, or None.
+    # For rules that a range can't express; it returns what is wrong, or None.
     check: Callable[[ConfigValue], str | None] | None = None
-    may_be_empty: bool = False  # of a list with `valid_values`
+    may_be_empty: bool = False  # for a list with `valid_values`
 
     @property
     def is_sensitive(self) -> bool:
@@ -61,12 +61,12 @@ class ConfigKey(NamedTuple):
     def parse(self, text: str) -> ConfigValue:
         """The value of `text`; ValueError says what was expected."""
         value = parse_value(self.type, text)
-        complaint = self.complaint_about(value)
-        if complaint is not None:
-            raise ValueError(complaint)
+        problem = self.problem_with(value)
+        if problem is not None:
+            raise ValueError(problem)
         return value
 
-    def complaint_about(self, value: ConfigValue) -> str | None:
+    def problem_with(self, value: ConfigValue) -> str | None:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             # Written so that NaN, which is neither above nor below anything, is refused too.
             above = self.at_least is None or value >= self.at_least
@@ -81,7 +81,7 @@ class ConfigKey(NamedTuple):
         return self.check(value) if self.check is not None else None
 
     def describe_range(self) -> str:
-        """The values that the key takes, in words; empty where its type says all."""
+        """The values that the key takes, in words; empty when its type says enough."""
         if self.valid_values:
             listed = ", ".join(self.valid_values)
             if self.type is ConfigType.LIST:
@@ -103,7 +103,7 @@ class ConfigError(Exception):
 
 
 class Parsed(NamedTuple):
-    """What a set of properties says, and what is wrong with it; `refused` are the keys that have a problem."""
+    """The values of a set of properties and the problems with it; `refused` are the keys that have a problem."""
 
     values: dict[str, ConfigValue]
     problems: list[str]
@@ -111,7 +111,7 @@ class Parsed(NamedTuple):
 
 
 class Definition:
-    """All keys of one kind of resource. Made once at import; never changes."""
+    """All keys of one kind of resource. Created once at import; never changes."""
 
     __slots__ = ("_not_served", "_not_served_prefixes", "keys", "resource")
 
@@ -132,7 +132,7 @@ class Definition:
         self._not_served_prefixes = not_served_prefixes
 
     def parse(self, properties: Mapping[str, str]) -> Parsed:
-        """Every value that is good, and every problem; nothing stops at the first."""
+        """Every valid value and every problem; the first problem does not end the check."""
         values: dict[str, ConfigValue] = {}
         problems: list[str] = []
         for name, text in properties.items():
@@ -144,11 +144,11 @@ class Definition:
                 values[name] = key.parse(text)
             except ValueError as error:
                 shown = "(hidden)" if key.is_sensitive else text.strip()
-                problems.append(self._complaint(name, shown, error))
+                problems.append(self._problem_text(name, shown, error))
         return Parsed(values, problems, frozenset(name for name in properties if name not in values))
 
     def is_known_to_kafka(self, name: str) -> bool:
-        """A key of Kafka's that has no effect here (yet)."""
+        """Whether it is a key of Kafka's that has no effect here (yet)."""
         return name in self._not_served or name.startswith(self._not_served_prefixes)
 
     def refusal_of(self, name: str) -> str:
@@ -163,12 +163,12 @@ class Definition:
         what = "Unknown topic config name:" if self._is_worded_as_kafka else f"unknown {self.resource} key"
         return f"{what} {name}{hint}"
 
-    def _complaint(self, name: str, shown: str, error: ValueError) -> str:
+    def _problem_text(self, name: str, shown: str, error: ValueError) -> str:
         if self._is_worded_as_kafka:
             return f"Invalid value {shown} for configuration {name}: {error}"
         return f"{name}={shown}: {error}"
 
     @property
     def _is_worded_as_kafka(self) -> bool:
-        """Configs of topics come by requests only, and scripts look for Kafka's words in what those are answered."""
+        """Topic configs come only in requests, and scripts look for Kafka's words in the answers."""
         return self.resource == "topic"

@@ -1,4 +1,4 @@
-"""Broker keys of consumer groups and of the topic that keeps their offsets."""
+"""Broker keys for consumer groups and for the topic that has their offsets."""
 
 from ottla.core.config.definition import ConfigKey, Importance
 from ottla.core.config.values import INT_MAX, ConfigType
@@ -13,7 +13,7 @@ GROUP_KEYS = (
         "group.initial.rebalance.delay.ms",
         INT,
         3_000,
-        "How long an empty group waits for more members before its first rebalance; each that comes extends it,"
+        "How long an empty group waits for more members before its first rebalance; each new member extends the wait,"
         " up to the rebalance timeout.",
         at_least=0,
     ),
@@ -26,7 +26,7 @@ GROUP_KEYS = (
         "offset.metadata.max.bytes",
         INT,
         4096,
-        "The longest text that may be committed with an offset; 32767 bytes is the most that a record holds.",
+        "The longest metadata that may be committed with an offset; 32767 bytes is the most that a record holds.",
         HIGH,
         at_least=0,
     ),
@@ -34,7 +34,7 @@ GROUP_KEYS = (
         "offsets.commit.timeout.ms",
         INT,
         5_000,
-        "How long a group's request waits until its records are committed.",
+        "How long a request of a group waits for its records to be committed.",
         HIGH,
         at_least=1,
     ),
@@ -42,8 +42,8 @@ GROUP_KEYS = (
         "offsets.retention.minutes",
         INT,
         7 * 24 * 60,
-        "How long the offsets of a group are kept after its last member left, or of a partition that it no longer"
-        " subscribes to; offsets of consumers without a group count from their commit.",
+        "How long the offsets of a group are kept after its last member left, or after it unsubscribed from the topic;"
+        " for consumers that assign partitions themselves the time begins with the commit.",
         HIGH,
         at_least=1,
     ),
@@ -51,7 +51,7 @@ GROUP_KEYS = (
         "offsets.retention.check.interval.ms",
         LONG,
         10 * MINUTE_MS,
-        "How often expired offsets are looked for.",
+        "How often the broker looks for expired offsets.",
         HIGH,
         at_least=1,
     ),
@@ -59,7 +59,7 @@ GROUP_KEYS = (
         "offsets.topic.num.partitions",
         INT,
         50,
-        "Partitions of __consumer_offsets, when it is created; each coordinates its share of the groups.",
+        "Partitions of __consumer_offsets when it is created; each coordinates its share of the groups.",
         HIGH,
         at_least=1,
         at_most=10_000,
@@ -68,7 +68,7 @@ GROUP_KEYS = (
         "offsets.topic.replication.factor",
         SHORT,
         3,
-        "Replicas of __consumer_offsets, when it is created; where fewer brokers are alive, as many as there are."
+        "Replicas of __consumer_offsets when it is created; as many as there are live brokers, if those are fewer."
         " (Kafka waits for them instead.)",
         HIGH,
         at_least=1,
@@ -77,7 +77,7 @@ GROUP_KEYS = (
         "offsets.topic.segment.bytes",
         INT,
         100 << 20,
-        "segment.bytes of __consumer_offsets, when it is created; small, so that it is loaded and cleaned quickly.",
+        "segment.bytes of __consumer_offsets when it is created; small, so that loading and cleaning are quick.",
         HIGH,
         at_least=14,
     ),
@@ -85,7 +85,7 @@ GROUP_KEYS = (
         "offsets.topic.compression.codec",
         INT,
         0,
-        "How records of __consumer_offsets are compressed: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        "The codec for records of __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
         HIGH,
         at_least=0,
         at_most=4,
@@ -94,7 +94,7 @@ GROUP_KEYS = (
         "offsets.load.buffer.size",
         INT,
         5 << 20,
-        "How many bytes of __consumer_offsets are read at a time when a partition is loaded.",
+        "How many bytes of __consumer_offsets the broker reads at a time when it loads a partition.",
         HIGH,
         at_least=1,
     ),

@@ -1,6 +1,6 @@
-"""Kafka's keys that have no effect here (yet): refused by name, with a reason where there is one to tell.
+"""Kafka's keys that have no effect here (yet): refused by name, some with a reason.
 
-A key moves out of here, into `broker_keys.py` or `topic_keys.py`, with the code that gives it its effect.
+A key moves from here into `broker_keys.py` or `topic_keys.py` with the code that gives it its effect.
 """
 
 _REASONS = {

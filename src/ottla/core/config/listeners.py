@@ -1,4 +1,4 @@
-"""Listener addresses: what `listeners`, `advertised.listeners` and the connection limits per address mean."""
+"""Parsers for `listeners`, `advertised.listeners` and the connection limits per address."""
 
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ def parse_listener(text: str) -> Listener:
         host = host[1:-1]
     elif any(character in host for character in ":/[] "):
         raise ValueError(f"{text}: expected NAME://host:port, an IPv6 address in brackets")
-    return Listener(name.upper(), host, int(port_text))  # names don't differ by case, as in Kafka
+    return Listener(name.upper(), host, int(port_text))  # names ignore case, as in Kafka
 
 
 def parse_protocol_map(entries: tuple[str, ...]) -> dict[str, str]:
@@ -58,8 +58,8 @@ def parse_address_limits(entries: tuple[str, ...]) -> dict[str, int]:
     return limits
 
 
-def complaint_about_listeners(value: ConfigValue) -> str | None:
-    """For a key's `check`: what is wrong within one list of listeners."""
+def problem_with_listeners(value: ConfigValue) -> str | None:
+    """For a key's `check`: what is wrong with one list of listeners."""
     assert isinstance(value, tuple)
     if not value:
         return "expected at least one NAME://host:port"
@@ -71,16 +71,16 @@ def complaint_about_listeners(value: ConfigValue) -> str | None:
         except ValueError as error:
             return str(error)
         if listener.name in names:
-            return f"the listener name {listener.name} is there twice"
+            return f"the listener name {listener.name} appears twice"
         address = (listener.host, listener.port)
         if address in addresses and listener.port != 0:
-            return f"{listener.host}:{listener.port} is there twice"
+            return f"{listener.host}:{listener.port} appears twice"
         names.add(listener.name)
         addresses.add(address)
     return None
 
 
-def complaint_about_address_limits(value: ConfigValue) -> str | None:
+def problem_with_address_limits(value: ConfigValue) -> str | None:
     """For a key's `check`."""
     assert isinstance(value, tuple)
     try:

@@ -1,4 +1,4 @@
-"""Broker keys of the log on disk. Most give the default of a topic key (`topic_keys.py`)."""
+"""Broker keys for the log on disk. Most are the default of a topic key (`topic_keys.py`)."""
 
 from ottla.core.config.definition import ConfigKey, DynamicMode, Importance, Synonym
 from ottla.core.config.values import LONG_MAX, ConfigType, ConfigValue
@@ -11,16 +11,16 @@ MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 
 
-def _complaint_about_retention(value: ConfigValue) -> str | None:
+def _problem_with_retention(value: ConfigValue) -> str | None:
     return "expected -1 (no limit) or at least 1" if value == 0 else None
 
 
-def _complaint_about_gzip_level(value: ConfigValue) -> str | None:
+def _problem_with_gzip_level(value: ConfigValue) -> str | None:
     return "expected -1 (the codec's own default) or 1 to 9" if value == 0 else None
 
 
 LOG_KEYS = (
-    ConfigKey("log.dir", LIST, ("data",), "As log.dirs, where that is not set. (Kafka: /tmp/kafka-logs.)", HIGH),
+    ConfigKey("log.dir", LIST, ("data",), "Used when log.dirs is not set. (Kafka: /tmp/kafka-logs.)", HIGH),
     ConfigKey(
         "log.dirs",
         LIST,
@@ -34,7 +34,7 @@ LOG_KEYS = (
         "log.segment.bytes",
         INT,
         1 << 30,
-        "The size at which a segment is closed and the next one begun.",
+        "The size at which the broker closes a segment and begins the next one.",
         HIGH,
         CLUSTER_WIDE,
         at_least=14,
@@ -43,7 +43,7 @@ LOG_KEYS = (
         "log.roll.ms",
         LONG,
         None,
-        "The age at which a segment is closed even if it is not full.",
+        "The age at which the broker closes a segment even if it is not full.",
         HIGH,
         CLUSTER_WIDE,
         at_least=1,
@@ -54,7 +54,7 @@ LOG_KEYS = (
         "log.roll.jitter.ms",
         LONG,
         None,
-        "At most this much is taken off log.roll.ms, at random, so that partitions don't all roll at once.",
+        "The most that is subtracted from log.roll.ms, at random, so that partitions don't all roll at once.",
         HIGH,
         CLUSTER_WIDE,
         at_least=0,
@@ -65,7 +65,7 @@ LOG_KEYS = (
         "log.retention.ms",
         LONG,
         None,
-        "Segments older than this are deleted; -1 keeps them.",
+        "The broker deletes segments that are older than this; -1 keeps them.",
         HIGH,
         CLUSTER_WIDE,
         at_least=-1,
@@ -78,7 +78,7 @@ LOG_KEYS = (
         "log.retention.ms in minutes.",
         HIGH,
         at_least=-1,
-        check=_complaint_about_retention,
+        check=_problem_with_retention,
     ),
     ConfigKey(
         "log.retention.hours",
@@ -87,18 +87,18 @@ LOG_KEYS = (
         "log.retention.ms in hours.",
         HIGH,
         at_least=-1,
-        check=_complaint_about_retention,
+        check=_problem_with_retention,
     ),
     ConfigKey(
         "log.retention.bytes",
         LONG,
         -1,
-        "A partition larger than this loses its oldest segments; -1 means no limit.",
+        "The broker deletes the oldest segments of a partition that is larger than this; -1 means no limit.",
         HIGH,
         CLUSTER_WIDE,
         at_least=-1,
     ),
-    ConfigKey("log.retention.check.interval.ms", LONG, 300000, "How often retention is applied.", at_least=1),
+    ConfigKey("log.retention.check.interval.ms", LONG, 300000, "How often the broker applies retention.", at_least=1),
     ConfigKey(
         "log.cleanup.policy",
         LIST,
@@ -122,7 +122,7 @@ LOG_KEYS = (
         "log.index.interval.bytes",
         INT,
         4096,
-        "Bytes of log between two entries of the offset index.",
+        "How many bytes of log lie between two entries of the offset index.",
         dynamic=CLUSTER_WIDE,
         at_least=0,
     ),
@@ -130,7 +130,7 @@ LOG_KEYS = (
         "log.index.size.max.bytes",
         INT,
         10485760,
-        "The size at which an index is full, and its segment closed.",
+        "The size at which an index is full and its segment is closed.",
         dynamic=CLUSTER_WIDE,
         at_least=12,  # one entry of the time index
     ),
@@ -138,8 +138,8 @@ LOG_KEYS = (
         "log.flush.interval.messages",
         LONG,
         LONG_MAX,
-        "Records after which a partition is fsynced. With 1, a produce is acknowledged, and its records are shown to "
-        "consumers, only after the fsync; one fsync serves all requests that came meanwhile.",
+        "The broker fsyncs a partition after this many records. With 1, it acknowledges a produce and shows its "
+        "records to consumers only after the fsync; one fsync serves all requests that came meanwhile.",
         HIGH,
         CLUSTER_WIDE,
         at_least=1,
@@ -158,7 +158,7 @@ LOG_KEYS = (
         "log.flush.scheduler.interval.ms",
         LONG,
         LONG_MAX,
-        "How often partitions are looked at for log.flush.interval.ms and flush.ms; once a second when it is longer. "
+        "How often the broker checks partitions for log.flush.interval.ms and flush.ms; at least once a second. "
         "(In Kafka a topic's flush.ms has no effect unless this is set.)",
         HIGH,
         at_least=1,
@@ -167,7 +167,7 @@ LOG_KEYS = (
         "log.flush.offset.checkpoint.interval.ms",
         INT,
         60000,
-        "How often the recovery points are written.",
+        "How often the broker writes the recovery points.",
         HIGH,
         at_least=1,
     ),
@@ -175,7 +175,7 @@ LOG_KEYS = (
         "log.flush.start.offset.checkpoint.interval.ms",
         INT,
         60000,
-        "How often the log start offsets are written.",
+        "How often the broker writes the log start offsets.",
         HIGH,
         at_least=1,
     ),
@@ -183,7 +183,7 @@ LOG_KEYS = (
         "replica.high.watermark.checkpoint.interval.ms",
         LONG,
         5000,
-        "How often the high watermarks are written.",
+        "How often the broker writes the high watermarks.",
         HIGH,
         at_least=1,
     ),
@@ -191,7 +191,7 @@ LOG_KEYS = (
         "message.max.bytes",
         INT,
         1048588,
-        "The largest record batch, as it is sent.",
+        "The largest record batch that a producer may send, after compression.",
         HIGH,
         CLUSTER_WIDE,
         at_least=0,
@@ -200,7 +200,7 @@ LOG_KEYS = (
         "compression.type",
         STRING,
         "producer",
-        "How batches are stored: as the producer sent them, or re-compressed.",
+        "How the broker stores batches: as the producer sent them, or re-compressed.",
         HIGH,
         CLUSTER_WIDE,
         valid_values=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
@@ -213,7 +213,7 @@ LOG_KEYS = (
         dynamic=CLUSTER_WIDE,
         at_least=-1,
         at_most=9,
-        check=_complaint_about_gzip_level,
+        check=_problem_with_gzip_level,
     ),
     ConfigKey(
         "compression.lz4.level",
@@ -237,7 +237,7 @@ LOG_KEYS = (
         "log.message.timestamp.type",
         STRING,
         "CreateTime",
-        "Whose time a record carries: the producer's, or the broker's at the append.",
+        "Which time a record carries: the producer's (CreateTime), or the broker's when it appends (LogAppendTime).",
         dynamic=CLUSTER_WIDE,
         valid_values=("CreateTime", "LogAppendTime"),
     ),
@@ -261,7 +261,7 @@ LOG_KEYS = (
         "num.recovery.threads.per.data.dir",
         INT,
         2,
-        "Threads of each log directory for recovery at the start.",
+        "Threads for each log directory that recover its partitions at the start.",
         HIGH,
         CLUSTER_WIDE,
         at_least=1,
@@ -270,23 +270,27 @@ LOG_KEYS = (
         "producer.id.expiration.ms",
         INT,
         86400000,
-        "A producer that wrote nothing for this long is forgotten, and with it what tells its duplicates.",
+        "The broker forgets a producer id that wrote nothing for this long, and can't recognize its duplicates then.",
         LOW,
         CLUSTER_WIDE,
         at_least=1,
     ),
     ConfigKey(
-        "producer.id.expiration.check.interval.ms", INT, 600000, "How often such producers are looked for.", at_least=1
+        "producer.id.expiration.check.interval.ms",
+        INT,
+        600000,
+        "How often the broker looks for producer ids that have expired.",
+        at_least=1,
     ),
     ConfigKey(
         "ottla.produce.validate.records",
         STRING,
         "kernel",
-        "Whether the broker looks at each record that is produced (lengths, counts, offsets, timestamps), as Kafka "
-        "does, and not only at the batch's header and checksum. kernel: where the C kernel was built, which makes it "
+        "Whether the broker checks each record that is produced (lengths, counts, offsets, timestamps), as Kafka "
+        "does, and not only the batch's header and checksum. kernel: where the C kernel was built, which makes it "
         "quick. always: also without it, for some microseconds a record. never, and kernel without it: a client that "
         "lies about the inside of a batch can stop every reader of that partition. Batches for compacted topics, those "
-        "that are re-compressed, and those whose largest timestamp can't be right are always looked at.",
+        "that are re-compressed, and those whose largest timestamp can't be right are always checked.",
         LOW,
         valid_values=("kernel", "always", "never"),
     ),
@@ -294,7 +298,7 @@ LOG_KEYS = (
         "ottla.segment.open.files.max",
         INT,
         2000,
-        "Files of segments kept open, over all partitions; fewer where the process may open few files.",
+        "The most segment files that stay open, over all partitions; fewer where the process may open few files.",
         LOW,
         at_least=1,
     ),
@@ -302,7 +306,7 @@ LOG_KEYS = (
         "ottla.log.scrub.interval.ms",
         LONG,
         7 * 24 * HOUR_MS,
-        "How often closed segments are read in the background and their checksums compared; -1 turns it off.",
+        "How often a background scrub reads all closed segments and checks their checksums; -1 turns it off.",
         LOW,
         at_least=-1,
         check=lambda value: "expected -1 (off) or at least 1" if value == 0 else None,
@@ -311,7 +315,7 @@ LOG_KEYS = (
         "ottla.log.scrub.bytes.per.second",
         LONG,
         10485760,
-        "The speed at which that is done.",
+        "How fast the background scrub reads.",
         LOW,
         at_least=1,
     ),

@@ -1,7 +1,7 @@
-"""Broker keys of listeners, connections and requests."""
+"""Broker keys for listeners, connections and requests."""
 
 from ottla.core.config.definition import ConfigKey, DynamicMode, Importance
-from ottla.core.config.listeners import complaint_about_address_limits, complaint_about_listeners
+from ottla.core.config.listeners import problem_with_address_limits, problem_with_listeners
 from ottla.core.config.values import INT_MAX, ConfigType
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
@@ -16,15 +16,15 @@ NETWORK_KEYS = (
         "Where the broker listens: NAME://host:port, separated by commas. No host means every address of the "
         "machine, port 0 means any free port.",
         HIGH,
-        check=complaint_about_listeners,
+        check=problem_with_listeners,
     ),
     ConfigKey(
         "advertised.listeners",
         LIST,
         None,
-        "The addresses that clients are told to connect to, by listener name; those of listeners when not set.",
+        "The addresses that clients connect to, by listener name; those of listeners when not set.",
         HIGH,
-        check=complaint_about_listeners,
+        check=problem_with_listeners,
     ),
     ConfigKey(
         "listener.security.protocol.map",
@@ -58,7 +58,7 @@ NETWORK_KEYS = (
         "socket.request.max.bytes",
         INT,
         104857600,
-        "The largest request; a larger one closes its connection before anything is allocated.",
+        "The largest request; the broker closes the connection of a larger one before it allocates anything.",
         HIGH,
         at_least=1,
     ),
@@ -66,14 +66,14 @@ NETWORK_KEYS = (
         "socket.listen.backlog.size",
         INT,
         1024,
-        "Connections that wait to be accepted; the operating system may allow fewer. (Kafka: 50.)",
+        "How many connections may wait to be accepted; the operating system may allow fewer. (Kafka: 50.)",
         at_least=1,
     ),
     ConfigKey(
         "queued.max.request.bytes",
         LONG,
         -1,
-        "Bytes of requests held in memory over all connections; beyond it nothing more is read until some are done. "
+        "Bytes of requests in memory over all connections; above it the broker reads nothing more until some are done. "
         "-1 means 256 MiB here, and no limit in Kafka.",
         at_least=-1,
     ),
@@ -81,7 +81,7 @@ NETWORK_KEYS = (
         "max.connections",
         INT,
         INT_MAX,
-        "Connections at a time; one more is closed at once.",
+        "The most connections at a time; the broker closes further ones at once.",
         dynamic=CLUSTER_WIDE,
         at_least=0,
     ),
@@ -89,8 +89,8 @@ NETWORK_KEYS = (
         "max.connections.per.ip",
         INT,
         INT_MAX,
-        "Connections at a time from one address; one more is closed at once. 0 allows only the addresses that "
-        "max.connections.per.ip.overrides names.",
+        "The most connections at a time from one address; the broker closes further ones at once. 0 allows only the "
+        "addresses in max.connections.per.ip.overrides.",
         dynamic=CLUSTER_WIDE,
         at_least=0,
     ),
@@ -98,15 +98,15 @@ NETWORK_KEYS = (
         "max.connections.per.ip.overrides",
         LIST,
         (),
-        "Limits of their own for some addresses: address:count, separated by commas.",
+        "Limits for single addresses: address:count, separated by commas.",
         dynamic=CLUSTER_WIDE,
-        check=complaint_about_address_limits,
+        check=problem_with_address_limits,
     ),
     ConfigKey(
         "max.connection.creation.rate",
         INT,
         INT_MAX,
-        "New connections a second; further ones wait to be accepted.",
+        "The most new connections per second; further ones wait to be accepted.",
         dynamic=CLUSTER_WIDE,
         at_least=1,
     ),
@@ -114,28 +114,28 @@ NETWORK_KEYS = (
         "connections.max.idle.ms",
         LONG,
         600000,
-        "A connection on which nothing happened for this long is closed; -1 keeps it open.",
+        "The broker closes a connection that was idle for this long; -1 keeps it open.",
         at_least=-1,
     ),
     ConfigKey(
         "fetch.max.bytes",
         INT,
         57671680,
-        "The most that one fetch is answered with; a first batch that is larger is still returned whole.",
+        "The most bytes in one answer to a fetch; a larger first batch is still returned whole.",
         at_least=1024,
     ),
     ConfigKey(
         "max.incremental.fetch.session.cache.slots",
         INT,
         1000,
-        "Fetch sessions kept; clients beyond it get full fetches.",
+        "The most fetch sessions; further clients get full fetches.",
         at_least=0,
     ),
     ConfigKey(
         "ottla.fetch.session.partitions.max",
         INT,
         100_000,
-        "Partitions kept over all fetch sessions, about 0.4 KB each; clients beyond it get full fetches.",
+        "The most partitions in all fetch sessions together, about 0.4 KB each; further clients get full fetches.",
         LOW,
         at_least=0,
     ),
@@ -143,7 +143,7 @@ NETWORK_KEYS = (
         "ottla.frame.deadline.ms",
         LONG,
         30000,
-        "A request must arrive whole within this time of its first byte, or its connection is closed.",
+        "A request must arrive whole within this time of its first byte, or the broker closes its connection.",
         LOW,
         at_least=1,
     ),

@@ -1,4 +1,4 @@
-"""Broker keys of what whoever operates a broker looks at: metrics, health, the log of the process."""
+"""Broker keys for operators: metrics, health, the log of the process."""
 
 from ottla.core.config.definition import ConfigKey, Importance
 from ottla.core.config.listeners import parse_listener
@@ -27,7 +27,7 @@ def parse_logger_level(text: str) -> tuple[str, str]:
     return name, level.upper()
 
 
-def _complaint_about_address(value: ConfigValue) -> str | None:
+def _problem_with_address(value: ConfigValue) -> str | None:
     if value is None:
         return None
     assert isinstance(value, str)
@@ -38,7 +38,7 @@ def _complaint_about_address(value: ConfigValue) -> str | None:
     return None
 
 
-def _complaint_about_levels(value: ConfigValue) -> str | None:
+def _problem_with_levels(value: ConfigValue) -> str | None:
     assert isinstance(value, tuple)
     try:
         for entry in value:
@@ -53,15 +53,15 @@ OPERATING_KEYS = (
         "ottla.metrics.listen",
         STRING,
         None,
-        "Where /metrics, /healthz and /readyz are answered over HTTP: host:port. No host means every address of the "
-        "machine, port 0 means any free port; not set means that nothing is measured.",
-        check=_complaint_about_address,
+        "The host:port that serves /metrics, /healthz and /readyz over HTTP. No host means every address of the "
+        "machine, port 0 means any free port; when not set, nothing is measured.",
+        check=_problem_with_address,
     ),
     ConfigKey(
         "ottla.metrics.partitions",
         BOOLEAN,
         True,
-        "Whether /metrics has offsets and sizes of each partition; without them its length grows with topics only.",
+        "Whether /metrics has offsets and sizes of each partition; without them its size depends on topics only.",
         LOW,
     ),
     ConfigKey(
@@ -85,7 +85,7 @@ OPERATING_KEYS = (
         "ottla.logging.level",
         STRING,
         "INFO",
-        "The least level that is logged.",
+        "The lowest level that is logged.",
         LOW,
         valid_values=LOG_LEVELS,
     ),
@@ -93,8 +93,8 @@ OPERATING_KEYS = (
         "ottla.logging.levels",
         LIST,
         (),
-        "Levels of their own for some loggers and those below them: logger:LEVEL, separated by commas.",
+        "Levels for single loggers and those below them: logger:LEVEL, separated by commas.",
         LOW,
-        check=_complaint_about_levels,
+        check=_problem_with_levels,
     ),
 )

@@ -1,4 +1,4 @@
-"""Java-style properties: what a `server.properties` file means, and overrides on top of it.
+"""Java-style properties: the parser for a `server.properties` file, and overrides on top of it.
 
 Follows java.util.Properties: comments, continued lines, escapes, three separators, the last of equal keys wins.
 """
@@ -10,11 +10,11 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class PropertiesError(ValueError):
-    """Text that is no property; the message has the line."""
+    """Text that is not a property; the message has the line."""
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    """The properties of a file's contents: UTF-8 or, where it isn't that, Java's old ISO 8859-1."""
+    """The properties in a file's contents: UTF-8 or, where it is invalid as that, Java's old ISO 8859-1."""
     try:
         text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
     except UnicodeDecodeError:

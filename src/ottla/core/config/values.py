@@ -1,17 +1,18 @@
-"""The types of config values, and how text becomes a value and a value becomes text again.
+"""The types of config values: how to parse them, print them and read them by name.
 
-Knows no key: which type a key has, and what it may be, is `definition.py`'s.
+It knows no key: `definition.py` says which type and which values a key has.
 """
 
+from collections.abc import Mapping
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 # A list is a tuple: values are shared between threads and never change.
 ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 
 
 class ConfigType(IntEnum):
-    """With the codes that DescribeConfigs uses."""
+    """The codes are those of DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -31,7 +32,7 @@ _INTEGER_BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 
 
 def parse_value(value_type: ConfigType, text: str) -> ConfigValue:
-    """The value that `text` means; ValueError says what was expected."""
+    """Parse `text`; ValueError says what was expected."""
     text = text.strip()
     if value_type in _INTEGER_BITS:
         return _parse_integer(text, bits=_INTEGER_BITS[value_type])
@@ -72,3 +73,46 @@ def _parse_integer(text: str, *, bits: int) -> int:
     if not -limit <= number < limit:
         raise ValueError(f"expected a whole number of {bits} bits")
     return number
+
+
+class TypedValues:
+    """Typed access to the values of a config by name.
+
+    Both are bugs: a name that is not declared raises KeyError, a value of another type fails an assertion.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def get_int(self, name: str) -> int:
+        value = self._values[name]
+        assert isinstance(value, int) and not isinstance(value, bool), f"{name} is not a whole number: {value!r}"
+        return value
+
+    def get_bool(self, name: str) -> bool:
+        value = self._values[name]
+        assert isinstance(value, bool), f"{name} is not a boolean: {value!r}"
+        return value
+
+    def get_float(self, name: str) -> float:
+        value = self._values[name]
+        assert isinstance(value, float), f"{name} is not a double: {value!r}"
+        return value
+
+    def get_str(self, name: str) -> str:
+        value = self._values[name]
+        assert isinstance(value, str), f"{name} is not a string: {value!r}"
+        return value
+
+    def get_optional_str(self, name: str) -> str | None:
+        return None if self._values[name] is None else self.get_str(name)
+
+    def get_list(self, name: str) -> tuple[str, ...]:
+        value = self._values[name]
+        assert isinstance(value, tuple), f"{name} is not a list: {value!r}"
+        return value

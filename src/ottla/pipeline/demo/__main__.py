@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 if __name__ == "__main__":
-    # Before the imports take their second: nothing is started yet, and a signal needs no traceback to end us.
+    # Before the imports, which take a second: nothing has started yet, so a signal may end us without a traceback.
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, lambda number, frame: os._exit(128 + number))
 
@@ -73,7 +73,7 @@ def main(forever: bool, seed: int, accounts: int | None, seconds: float, run_dir
 
 
 def check_room(folder: Path) -> None:
-    """Said before anything is started: each process would fail at its own first write, and in its own words."""
+    """Checked before anything starts: each process would fail at its own first write, with its own message."""
     free = shutil.disk_usage(folder).free
     if free < _ROOM_BYTES:
         mib = 1024 * 1024
@@ -81,7 +81,7 @@ def check_room(folder: Path) -> None:
 
 
 def exit_code() -> int:
-    """Of the whole run. What was started has ended then: more signals have nothing to end but these last steps."""
+    """At the end of the run all processes have ended: more signals would only interrupt these last steps."""
     try:
         return int(main(standalone_mode=False) or 0)
     except click.ClickException as error:

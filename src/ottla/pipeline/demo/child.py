@@ -1,4 +1,4 @@
-"""A process of the demo: started with its output in a file, watched, stopped, and gone when we are."""
+"""A process of the demo: starts with its output in a file, and ends when we end."""
 
 import os
 import signal
@@ -13,23 +13,23 @@ from ottla.pipeline.demo.process_usage import Usage as Usage
 from ottla.pipeline.demo.process_usage import usage_of_tree
 from ottla.pipeline.demo.run_signals import signals_held
 
-# The command `ottla`, which ends when we have ended, even if we are killed outright.
+# The command `ottla`, which ends when we have ended, even if we are killed.
 OTTLA: Final = (sys.executable, "-m", "ottla.pipeline.demo.launch")
 _LOG_TAIL_LINES: Final = 15
 _FIRST_WORD_S: Final = 0.5
 _SECOND_WORD_S: Final = 15.0
-# For those that a process has started, when it is gone itself.
+# For the descendants of a process that has ended.
 _FOLLOW_WITHIN_S: Final = 3.0
 
 
 class ChildProcess:
-    """Running from `start` to `stop`. In a process group of its own, so that Ctrl-C reaches us first.
+    """Runs from `start` to `stop`, in a process group of its own, so that Ctrl-C reaches us first.
 
-    All that it has started ends with it, also what has left its group or lost its parent.
+    All its descendants end with it, also those that have left its group or lost their parent.
     """
 
     def __init__(self, command: Sequence[str], *, log_path: Path, environment: Mapping[str, str] | None = None) -> None:
-        """`environment` is ours if none is given."""
+        """Without `environment` it has ours."""
         self.log_path = log_path
         self._offspring = Offspring()
         self._environment = self._offspring.environment(os.environ if environment is None else environment)
@@ -67,7 +67,7 @@ class ChildProcess:
             self._process.terminate()
 
     def stop(self, *, timeout_s: float) -> None:
-        """SIGTERM, and SIGKILL to it and all that it has started if that is not heard."""
+        """Sends SIGTERM, and after the timeout SIGKILL to it and its descendants."""
         self.ask_to_stop()
         try:
             if self._process is not None:
@@ -78,7 +78,7 @@ class ChildProcess:
         self.kill()
 
     def end_now(self) -> None:
-        """For when the run has failed: it need not finish what it is at, but should leave nothing lying about."""
+        """For a failed run: it need not finish its work, but should leave nothing behind."""
         self.ask_to_stop()
         try:
             if self._process is not None:
@@ -95,18 +95,18 @@ class ChildProcess:
         self._offspring.kill()
 
     def hurry(self) -> None:
-        """For a signal's handler: whoever is stopping it waits no longer."""
+        """For a signal handler: `stop` waits no longer."""
         self._is_hurried = True
         if self.is_running:
             self._kill_group()
 
     def _kill_group(self) -> None:
-        # After its end its number may be another's. But where nothing else is known of what it started, its group is.
+        # After its end another process may have its id. But where descendants can't be found, the group is all we know.
         if self._process is not None and (self.is_running or not self._offspring.can_be_found):
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
-                pass  # nobody is left in it; the system that says PermissionError means zombies
+                pass  # the group is empty; macOS says PermissionError if only zombies are left
 
     def log_lines(self) -> list[str]:
         try:
@@ -118,5 +118,5 @@ class ChildProcess:
         return "\n".join(self.log_lines()[-_LOG_TAIL_LINES:])
 
     def usage(self) -> Usage | None:
-        """Of it and all that it has started; None where the system does not tell, or the process is gone."""
+        """Of it and its descendants; None where the system does not say, or the process is gone."""
         return None if self._process is None else usage_of_tree(self._process.pid)

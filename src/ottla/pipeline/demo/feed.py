@@ -1,7 +1,7 @@
-"""The demo's traffic: generated days with repeats, late and broken events, each event when its time has come.
+"""The demo's traffic: generated days with repeats, late and broken events, each event at its time.
 
-The clock of a run goes so many days in so many seconds, and never beyond the wall clock: events of the future are bad
-ones.
+The clock of a run passes a number of days in a number of seconds, and never the wall clock: events of the future are
+bad.
 """
 
 import time
@@ -16,22 +16,22 @@ from ottla.pipeline.traffic.scenarios import Hardness
 
 DAYS: Final = 3
 SECONDS: Final = 120.0
-# At this many events are sent some 2,400 times a second; a shorter run has fewer and not a faster stream.
+# This many accounts send about 2,400 events a second; a shorter run has fewer accounts and the same rate.
 _ACCOUNTS: Final = 4000
-# Fewer leave no room for a group of every kind of cheat and look-alike.
+# With fewer there is no room for a group of every kind of cheat and look-alike.
 _ACCOUNTS_MIN: Final = 200
 NOISE: Final = NoiseRates(duplicates=0.01, late=0.002, bad=0.0005)
-# A run that goes on begins this far back, and reaches today after some 40 hours; from there on it is real time.
+# An endless run begins this far back, and reaches today after about 40 hours; from then on it is real time.
 _FOREVER_DAYS_BACK: Final = 3650
 
 
 def accounts_for(seconds: float) -> int:
-    """As many accounts as keep the rate of events the same, however long the run."""
+    """The number of accounts that keeps the rate of events the same for any length of run."""
     return max(_ACCOUNTS_MIN, round(_ACCOUNTS * seconds / SECONDS))
 
 
 class Feed:
-    """One run's events; `truth` when they are through."""
+    """One run's events; `truth` when all are sent."""
 
     def __init__(self, *, seed: int, accounts: int, seconds: float, is_forever: bool) -> None:
         self.is_forever = is_forever
@@ -46,7 +46,7 @@ class Feed:
 
     @property
     def share(self) -> float | None:
-        """How much of the days is through, from 0 to 1; None for a run that goes on."""
+        """The share of the days that has passed, from 0 to 1; None for an endless run."""
         if self.is_forever:
             return None
         return min(1.0, (self.event_time_ms - self.start_ms) / (DAYS * DAY_MS))
@@ -61,16 +61,16 @@ class Feed:
             self._traffic = self._made(self._seed + number, self.start_ms + number * DAYS * DAY_MS)
 
     def start_clock(self) -> None:
-        """From here on events have their pace; those before it were ahead of it."""
+        """From here on events come at their times; earlier ones came ahead of them."""
         self._paced_from_ms = self.event_time_ms
 
     def early_s(self, event: Event, *, elapsed_s: float) -> float:
-        """How long this event has to wait yet, so many seconds after the clock was started."""
+        """How long this event still has to wait, `elapsed_s` after the clock started."""
         pace_s = (event.event_time_ms - self._paced_from_ms) / 1000 / self._speed - elapsed_s
         return max(pace_s, event.event_time_ms / 1000 - time.time())
 
     def truth(self) -> dict[str, Any]:
-        """Of the days that were last begun; complete when their events are through."""
+        """Of the last days that began; complete when their events are sent."""
         return self._traffic.truth()
 
     def _made(self, seed: int, start_ms: int) -> Traffic:
@@ -79,13 +79,13 @@ class Feed:
     def _noisy(self, seed: int) -> Iterator[Event]:
         traffic = self._traffic
         for event in with_noise(traffic.events(), NOISE, seed=seed, counts=traffic.noise_counts):
-            # Late ones and repeats lie behind.
+            # Late events and repeats are behind.
             self.event_time_ms = max(self.event_time_ms, event.event_time_ms)
             yield event
 
 
 def _days_back(days: int) -> int:
-    """Midnight in China, as DEFAULT_START_MS is, so many days before today."""
+    """Midnight in China, like DEFAULT_START_MS, a number of days before today."""
     day_ms = DAY_MS
     since = (int(time.time() * 1000) - DEFAULT_START_MS) // day_ms
     return DEFAULT_START_MS + (since - days) * day_ms

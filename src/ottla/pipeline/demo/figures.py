@@ -1,4 +1,4 @@
-"""The state of a run at one moment, and what is worked out from two of them."""
+"""The state of a run at one moment, and the rates between two moments."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
@@ -36,14 +36,14 @@ class Figures(NamedTuple):
 
 
 class TimedAlert(NamedTuple):
-    """An alert, and the event time at which it was first seen."""
+    """An alert, and the event time when it was first seen."""
 
     event_time_ms: int
     alert: SeenAlert
 
 
 def job_rows(figures: Figures, earlier: Figures) -> list[JobRow]:
-    """Rates are those since `earlier`."""
+    """Rates are since `earlier`."""
     before = {each.job: each.rows_read for each in earlier.jobs}
     return [
         JobRow(
@@ -70,7 +70,7 @@ def send_rate(figures: Figures, earlier: Figures) -> float:
 
 
 def cpu_percent(now: Usage, before: Usage, *, span_s: float) -> float:
-    """Of one core: two that are busy are 200."""
+    """Of one core: two busy cores are 200."""
     return max(0.0, 100 * (now.cpu_seconds - before.cpu_seconds) / span_s)
 
 
@@ -89,7 +89,7 @@ def clock_words(event_time_ms: int, *, has_year: bool = True) -> str:
 
 
 def _state(job: JobFigures, *, is_sending: bool) -> str:
-    """Once all is sent, a job that runs is behind or it is not."""
+    """When all is sent, a running job either lags or is done."""
     if job.state != _RUNNING or is_sending or job.lag is None:
         return job.state
     return "catching up" if job.lag else "caught up"

@@ -1,4 +1,4 @@
-"""The demo's jobs: `ottla pipeline run` in a process of its own, as anyone would run it, and the figures it keeps."""
+"""The demo's jobs: `ottla pipeline run` in a process of its own, as anyone would run it, and its figures."""
 
 import json
 import os
@@ -17,10 +17,10 @@ _QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1"
 _STREAMING: Final = "running"
 _SPARK_TAIL_LINES: Final = 8
 _JOBS_TAIL_LINES: Final = 8
-# Libraries print whole tracebacks when Spark goes; in the file they stay.
+# Libraries print whole tracebacks when Spark ends; they stay in the file.
 _TRACEBACK: Final = re.compile(r"\s|-{4}|Traceback |Exception occurred|[\w.]+(Error|Exception)\b")
 _ERROR: Final = "Error: "  # of a command that failed, its last line
-# Told with every run on the key that the demo means to have.
+# Printed by every run with this key, which the demo uses on purpose.
 _EXPECTED: Final = "hashed with the key for development"
 
 
@@ -47,7 +47,7 @@ class JobFigures(NamedTuple):
 
 
 class JobProcess:
-    """Running from `start` to `stop`; all jobs that are known, in one Spark session."""
+    """Runs all known jobs in one Spark session, from `start` to `stop`."""
 
     def __init__(self, run_dir: Path, bootstrap: str, *, trigger_ms: int, settings_file: Path) -> None:
         self.store_dir = run_dir / "store"
@@ -57,7 +57,7 @@ class JobProcess:
         command += ["--store-path", str(self.store_dir), "--trigger", f"{trigger_ms}ms"]
         command += ["--metrics-json", str(self._metrics_file)]
         command += ["--config", str(settings_file)]
-        # What is compiled for hours of work is not earned back in minutes; a third of what Java takes in a short run.
+        # Java's second compiler does not pay off within minutes; it is a third of Java's work in a short run.
         environment = {"JAVA_TOOL_OPTIONS": _QUICK_JAVA, **os.environ}
         self.process = ChildProcess(command, log_path=run_dir / "jobs.log", environment=environment)
         self._lines_told = 0
@@ -67,7 +67,7 @@ class JobProcess:
         return self.process.is_running
 
     def start(self, went_on: Callable[[str], None], *, give_up: Callable[[], bool]) -> None:
-        """Until every job streams; `went_on` hears meanwhile what is being waited for."""
+        """Waits until every job streams; meanwhile calls `went_on` with what it waits for."""
         self.process.start()
         deadline_s = time.monotonic() + _START_TIMEOUT_S
         while not self._is_streaming():
@@ -81,7 +81,7 @@ class JobProcess:
             went_on(self._stage())
 
     def stop(self) -> None:
-        """Each job after the batch that it is at."""
+        """Each job stops after its current batch."""
         self.process.stop(timeout_s=_STOP_TIMEOUT_S)
 
     def figures(self) -> list[JobFigures]:
@@ -93,22 +93,22 @@ class JobProcess:
         return [JobFigures.of(job, each) for job, each in document["jobs"].items()]
 
     def new_messages(self) -> Iterator[str]:
-        """What the jobs have said since the last call: failures and restarts, otherwise nothing."""
+        """Messages of the jobs since the last call: failures and restarts, otherwise nothing."""
         lines = self.process.log_lines()
         new, self._lines_told = lines[self._lines_told :], len(lines)
         return (line for line in new if _is_for_people(line))
 
     def last_words(self) -> str:
-        """For when it ended and should not have: its error, or else the ends of both logs."""
+        """After an unexpected end: its error, or else the ends of both logs."""
         errors = [line for line in self.process.log_lines() if line.startswith(_ERROR)]
         if errors:
-            return f"{errors[-1].removeprefix(_ERROR)}\nall that they said: {self.process.log_path}"
+            return f"{errors[-1].removeprefix(_ERROR)}\nthe whole log: {self.process.log_path}"
         try:
             spark = self.spark_log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SPARK_TAIL_LINES:]
         except FileNotFoundError:
             spark = []
-        told = [line for line in self.process.log_lines() if _is_for_people(line)][-_JOBS_TAIL_LINES:]
-        words = f"the end of {self.process.log_path}:\n" + "\n".join(told)
+        lines = [line for line in self.process.log_lines() if _is_for_people(line)][-_JOBS_TAIL_LINES:]
+        words = f"the end of {self.process.log_path}:\n" + "\n".join(lines)
         return f"{words}\nthe end of {self.spark_log}:\n" + "\n".join(spark) if spark else words
 
     def _is_streaming(self) -> bool:

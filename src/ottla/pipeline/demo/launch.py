@@ -1,7 +1,7 @@
-"""`python -m ottla.pipeline.demo.launch ARGUMENTS…` is `ottla ARGUMENTS…`, and ends when whoever started it has ended.
+"""`python -m ottla.pipeline.demo.launch ARGUMENTS…` is `ottla ARGUMENTS…`, and ends when its parent process has ended.
 
-That process holds the other end of standard input, which closes with it however it ends: a pipe, as every system has
-them, rather than Linux's parent-death signal, which also fires when only the thread ends that started the process.
+The parent holds the other end of standard input, which closes however it ends. A pipe works on every system; Linux's
+parent-death signal also fires when only the thread ends that started the process.
 """
 
 import os
@@ -22,7 +22,7 @@ def main() -> int:
 
 
 def end_with_parent(grace_s: float) -> None:
-    """Wait for the parent's end, then stop as on SIGTERM; by force, with all of the group, after the grace."""
+    """Wait for the parent's end, then stop as on SIGTERM; after the grace period, kill the whole group."""
     while os.read(0, 1):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,5 +1,5 @@
-"""What the demo shows while events go through: a view of the whole terminal that is redrawn in place, or plain lines
-where there is no terminal. Owns the screen; what is on it is made in `page.py`.
+"""What the demo shows while events flow: a full-screen view on a terminal, plain lines elsewhere. Owns the screen;
+`page.py` makes its lines.
 """
 
 import time
@@ -26,10 +26,10 @@ _ALERTS_KEPT: Final = 200
 
 
 class LiveDisplay:
-    """From `with` to its end; `show` as often as one likes."""
+    """From `with` to its end; `show` may be called at any rate."""
 
     def __init__(self, console: Console, *, hint: Callable[[bool], str]) -> None:
-        """`hint` gives a command to try meanwhile, by whether there are alerts."""
+        """`hint` returns a command to try meanwhile, depending on whether there are alerts."""
         self._console = console
         self._hint = hint
         self._history: list[Figures] = []
@@ -52,12 +52,12 @@ class LiveDisplay:
             self._heartbeat.__exit__(kind)
             return
         self._screen.close()
-        # The view is gone; what happened stays to be read.
+        # The view is gone; its messages stay on the screen.
         for message in self._messages:
             self._print_message(message)
 
     def is_due(self, doing: str) -> bool:
-        """Often enough for the eye, or for a log; at once when something else is being done."""
+        """Often enough for the eye, or for a log; at once when the step changes."""
         if not self._history or self._history[-1].doing != doing:
             return True
         every_s = _REFRESH_EVERY_S if self._screen is not None else _LINE_EVERY_S
@@ -91,7 +91,7 @@ class LiveDisplay:
         self._screen.draw(page(view, size_of(self._console), glyphs_of(self._console)))
 
     def _beat(self, now_s: float) -> None:
-        """A broker or a store that does not answer holds up the lines."""
+        """For when a broker or a store that does not answer delays the lines."""
         if self._silence.is_too_long(now_s) and self._history:
             self._say(f"still {self._history[-1].doing}; no new figures for {now_s - self._shown_at_s:.0f} s")
 
@@ -104,8 +104,8 @@ class LiveDisplay:
 
 
 class _Screen:
-    """The terminal's second screen: it can be resized without leaving torn lines behind, and the first one comes back
-    as it was. Every frame is written as a whole."""
+    """The terminal's alternate screen: resizing leaves no torn lines, and the first screen comes back as it was. Every
+    frame is one write."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -126,7 +126,7 @@ class _Screen:
             for row in range(rows):
                 if row:
                     console.print()
-                # Before the line and not behind it: a line that is full leaves the cursor on its last character.
+                # Before the line and not after it: a full line leaves the cursor on its last character.
                 console.control(Control((ControlType.ERASE_IN_LINE, 2)))
                 if row < len(lines):
                     console.print(lines[row], end="", highlight=False, soft_wrap=True)

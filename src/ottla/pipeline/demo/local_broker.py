@@ -12,11 +12,11 @@ _STOP_TIMEOUT_S: Final = 15
 
 
 class StartFailed(Exception):
-    """A process of the demo did not come up; the end of its log is in the message."""
+    """A process of the demo did not start; the message has the end of its log."""
 
 
 class LocalBroker:
-    """Running from `start` to `stop`."""
+    """Runs from `start` to `stop`."""
 
     def __init__(self, run_dir: Path) -> None:
         self.data_dir = run_dir / "broker"

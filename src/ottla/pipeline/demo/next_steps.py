@@ -1,4 +1,4 @@
-"""Commands to copy: with the path of `ottla` that works here, and quoted for a shell."""
+"""Commands to copy: with a path of `ottla` that works here, quoted for a shell."""
 
 import os
 import shlex
@@ -10,18 +10,18 @@ from ottla.pipeline.demo.observing import SeenAlert
 
 
 def watch_command(address: str, topic: str) -> str:
-    """For while the run goes on, in another terminal."""
+    """To run in another terminal during the run."""
     return shlex.join([ottla_path(), "consume", "-b", address, "-t", topic, "-o", "beginning"])
 
 
 def next_commands(run_dir: Path, *, topic: str, alerts: Sequence[SeenAlert], has_score: bool) -> list[str]:
-    """For after the run, when broker and jobs have ended and their data is there."""
+    """To run after broker and jobs have ended, on their data."""
     ottla = ottla_path()
     run_path = as_typed(run_dir)
     store = ["--store-path", f"{run_path}/store"]
     commands = []
     if alerts:
-        # The one with the most reasons.
+        # The alert with the most reasons.
         richest = max(alerts, key=lambda alert: (alert.why.count("; "), len(alert.why)))
         commands.append([ottla, "pipeline", "explain", richest.alert_id, *store])
     if has_score:

@@ -1,4 +1,4 @@
-"""What is to be seen of a run from outside: alerts and the ledger in the store, and the lag of each job's group.
+"""Observes a run from outside: alerts and the ledger in the store, and the lag of each job's group.
 
 Reads only. The jobs write the same store from a process of their own.
 """
@@ -34,7 +34,7 @@ class Books(NamedTuple):
 
 
 class Observer:
-    """Owned by one thread, from the moment that the tables are there."""
+    """Owned by one thread, as soon as the tables exist."""
 
     def __init__(self, store_dir: Path, admin: Admin) -> None:
         self.store = open_store("embedded", path=store_dir)
@@ -55,14 +55,14 @@ class Observer:
         return rows
 
     def alerts(self) -> list[SeenAlert]:
-        """Those that stand now: late events may have taken one back."""
+        """The current ones: late events may have withdrawn some."""
         found = []
         for table, seen_as in ((DEVICE_ALERT, _device_alert), (INVITE_ALERT, _invite_alert)):
             found += [seen_as(row) for row in self.rows(table)]
         return found
 
     def new_alerts(self) -> list[SeenAlert]:
-        """Those that were not there at an earlier call. An alert that changes since is still the same."""
+        """Those that are new since the last call. An alert that has changed is not new."""
         standing = self.alerts()
         self.alert_count = len(standing)
         new = [alert for alert in standing if alert.alert_id not in self._seen]

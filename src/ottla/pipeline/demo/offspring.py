@@ -1,5 +1,5 @@
-"""Whatever a process has started, however deep and whoever its parent is by now: found by a variable of its own in the
-environment, which processes inherit. Where there is no /proc nothing is found.
+"""Finds all descendants of a process, even if they have lost their parent: by an environment variable, which processes
+inherit. Without /proc it finds nothing.
 """
 
 import os
@@ -18,7 +18,7 @@ _ROUNDS_MAX: Final = 50
 
 
 class Offspring:
-    """Of one process, itself included, that is started in `environment`."""
+    """Of one process, itself included, that starts in `environment`."""
 
     def __init__(self) -> None:
         self._entry = f"{_VARIABLE}={secrets.token_hex(16)}"
@@ -32,7 +32,7 @@ class Offspring:
         return {**base, name: value}
 
     def pids(self) -> list[int]:
-        """Of those that run; one that has ended has no environment any more."""
+        """Of running processes; one that has ended has no environment any more."""
         entry = self._entry.encode()
         found = []
         for folder in _PROC.glob("[0-9]*"):

@@ -1,6 +1,6 @@
-"""The live view as lines: figures and the size of a terminal give what it shows. Pure.
+"""The live view as lines, a pure function of the figures and the size of the terminal.
 
-The newest alerts always have room; the rest comes in the order of its worth, and what does not fit is left out whole.
+The newest alerts always have room; the other parts come by importance, and a part that does not fit is left out whole.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ _TITLES: Final = (
 
 
 class View(NamedTuple):
-    """What there is to show. `earlier` is what rates are measured from."""
+    """What to show. Rates are measured from `earlier`."""
 
     figures: Figures
     earlier: Figures
@@ -58,7 +58,7 @@ def page(view: View, size: Size, glyphs: Glyphs) -> list[Text]:
     messages = [Text(cut(message, width, glyphs), "yellow") for message in view.messages[-_MESSAGES_MAX:]]
     count = _labelled("alerts", f"{figures.alerts:,}" if figures.alerts else "none yet", width, glyphs)
     free = size.rows - len(head) - 1 - _ALERTS_MIN
-    # On a terminal of a few lines, jobs give way to alerts.
+    # On a terminal of a few lines, alerts replace jobs.
     jobs = jobs[: max(free, 0)]
     messages = messages[: max(free - len(jobs), 0)]
     free -= len(jobs) + len(messages)
@@ -69,7 +69,7 @@ def page(view: View, size: Size, glyphs: Glyphs) -> list[Text]:
             free -= len(lines)
     shown = max(free, 0) + _ALERTS_MIN
     alerts = [_alert(each, width, glyphs) for each in view.alerts[:shown]]
-    # What is below the alerts stays where it is while they come.
+    # The lines below the alerts stay in place while alerts come.
     filling = [Text("")] * (shown - len(alerts) if "hint" in taken else 0)
     gap = [Text("")] if "gaps" in taken else []
     lines = [
@@ -92,7 +92,7 @@ def page(view: View, size: Size, glyphs: Glyphs) -> list[Text]:
 
 
 def _extras(view: View, width: int, glyphs: Glyphs) -> list[tuple[str, list[Text]]]:
-    """The first that come have the best chance to be shown."""
+    """In the order of importance: the first ones are shown first."""
     figures, earlier = view.figures, view.earlier
     sent = [
         f"{figures.sent:,} events",
@@ -125,13 +125,13 @@ def _title(width: int) -> Text:
 
 
 def _progress(figures: Figures, width: int, glyphs: Glyphs) -> Text:
-    """What goes on, then the clock, then a bar, as far as there is room."""
+    """The current step, then the clock, then a bar, as far as there is room."""
     doing = figures.doing
     if doing == SENDING:
         if figures.share is None:
             doing = f"{doing} for {figures.elapsed_s:.0f} s; Ctrl-C ends it"
         else:
-            # By the traffic and not by our clock: on a busy machine it may fall behind its pace.
+            # By the traffic and not by our clock: on a busy machine it may fall behind.
             doing = f"{doing}, {figures.planned_s * (1 - figures.share):.0f} s left"
     doing = cut(doing, width, glyphs)
     clock = clock_words(figures.event_time_ms, has_year=width >= _WIDE)
@@ -155,7 +155,7 @@ def _labelled(label: str, words: str, width: int, glyphs: Glyphs) -> Text:
 
 
 def _joined(parts: Sequence[str], separator: str, width: int) -> str:
-    """As many as fit, whole: half a figure would be a wrong one."""
+    """As many as fit: half a figure would be a wrong one."""
     found = parts[0]
     for part in parts[1:]:
         if len(found) + len(separator) + len(part) > width:

@@ -1,12 +1,13 @@
-"""One run from its first process to its last: set-up, traffic with the live view, catching up, the proof.
+"""One run from start to end: set-up, traffic with the live view, catching up, the proof.
 
-Owns the processes. Ctrl-C ends the traffic, and the jobs catch up with what was sent; a second one ends everything at
-once. One that comes when all is sent leaves nothing out: all checks are made then.
+Owns the processes. Ctrl-C ends the traffic, and the jobs catch up with what was sent; a second Ctrl-C ends everything
+at once. After a Ctrl-C when all is sent, all checks are still made.
 """
 
 import json
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,6 @@ from ottla.pipeline.demo.figures import SENDING, Figures
 from ottla.pipeline.demo.job_process import JobFigures, JobProcess
 from ottla.pipeline.demo.live import LiveDisplay
 from ottla.pipeline.demo.local_broker import LocalBroker
-from ottla.pipeline.demo.messages import NewMessages
 from ottla.pipeline.demo.next_steps import watch_command
 from ottla.pipeline.demo.observing import Books, Observer
 from ottla.pipeline.demo.run_signals import RunSignals
@@ -31,9 +31,10 @@ from ottla.pipeline.demo.summary import print_failure, print_next, print_summary
 from ottla.pipeline.demo.verdict import judge, write_score
 from ottla.pipeline.detection.alerts import ALERT_TOPIC
 from ottla.pipeline.jobs.known import JOBS
+from ottla.pipeline.topic_creation import create_app_topics
 from ottla.pipeline.topics import DEFAULT_PARTITIONS
 from ottla.pipeline.traffic.events import Event
-from ottla.pipeline.traffic.sending import EventSender, ensure_topics
+from ottla.pipeline.traffic.sending import EventSender
 
 INTERRUPTED: Final = 130
 ALL_SENT: Final = "all sent, jobs catch up"
@@ -49,19 +50,20 @@ _FINISH_TIMEOUT_MS: Final = 20_000
 _CATCH_UP_TIMEOUT_S: Final = 300
 _FIRST_WATCHED: Final = "ml_login_log"  # until there is a topic with alerts
 _ENDED: Final = "ended"
-# Sent before the clock starts: every job's first batch starts Python processes of Spark's, which is set-up.
+# Sent before the clock starts: every job's first batch starts Spark's Python processes, which is part of the set-up.
 _FIRST_EVENTS: Final = 400
 _FIRST_BATCHES_S: Final = 180
 _ASK_CLUSTER_MS: Final = 10_000
-# A run that goes on keeps the last of it: topics by size, log tables by days. The ledger keeps all, as it must.
+# An endless run keeps only the last data: topics by size, log tables by days. The ledger keeps all, as it must.
 _FOREVER_TOPIC_CONFIGS: Final = (("retention.bytes", str(32 * 1024 * 1024)), ("segment.bytes", str(8 * 1024 * 1024)))
 _FOREVER_SETTINGS: Final = "[retention]\ndays = 14\n"
-# Spark gives a Python process ten seconds to start, which a busy machine may not keep: try again.
+_FIGURES: Final = re.compile(r"\d+")
+# Spark gives a Python process ten seconds to start, which a busy machine may exceed: try again.
 _SETTINGS: Final = "[restarts]\nmax = 40\nbackoff_max_ms = 2000\n"
 
 
 class Demo:
-    """Made for one `run`."""
+    """For one `run`."""
 
     def __init__(self, console: Console, run_dir: Path, feed: Feed) -> None:
         self._console = console
@@ -85,7 +87,7 @@ class Demo:
 
     @contextmanager
     def _cleaning_up(self) -> Iterator[ExitStack]:
-        """What is put on the stack is carried out to its end, whatever signals come meanwhile."""
+        """The callbacks on the stack run to their ends, whatever signals come meanwhile."""
         with ExitStack() as stack:
             try:
                 yield stack
@@ -104,7 +106,7 @@ class Demo:
             admin = stack.enter_context(Admin({**client, "default.api.timeout.ms": _ASK_CLUSTER_MS}))
             with step(self._console, "topics") as went_on:
                 configs = _FOREVER_TOPIC_CONFIGS if self._feed.is_forever else ()
-                made = ensure_topics(admin, partitions=DEFAULT_PARTITIONS, configs=configs)
+                made = create_app_topics(admin, partitions=DEFAULT_PARTITIONS, configs=configs)
                 went_on(f"{len(made)} created, {DEFAULT_PARTITIONS} partitions each")
             if self._is_interrupted:
                 return INTERRUPTED
@@ -112,7 +114,7 @@ class Demo:
                 self._run_dir, broker.address, trigger_ms=_TRIGGER_MS, settings_file=self._settings_file()
             )
             self._processes.append(jobs.process)
-            # Told to stop in time when all goes well; this is for when it doesn't.
+            # If all goes well it was asked to stop before; this is for when it doesn't.
             stack.callback(jobs.process.end_now)
             with step(self._console, "jobs") as went_on:
                 jobs.start(went_on, give_up=lambda: self._is_interrupted)
@@ -204,7 +206,7 @@ class Demo:
         return self._is_interrupted or not broker.is_running or not jobs.is_running
 
     def _catch_up(self, broker: LocalBroker, jobs: JobProcess, observer: Observer, look: Callable[[], object]) -> None:
-        """Until every job's group stands at the ends of its topics."""
+        """Waits until every job's group is at the ends of its topics."""
         deadline_s = time.monotonic() + _CATCH_UP_TIMEOUT_S
         while broker.is_running and jobs.is_running:
             if self._has_caught_up(broker, jobs, observer):
@@ -222,11 +224,11 @@ class Demo:
         except ClientError:
             if broker.is_running:
                 raise
-            return False  # it died meanwhile, which is reported in its own words
+            return False  # it died meanwhile, which is reported elsewhere
         return all(lag == 0 for lag in self._lags.values())
 
     def _job_figures(self, jobs: JobProcess) -> list[JobFigures]:
-        """As the jobs write them; once all is sent, with the lag that we see: theirs is some seconds old."""
+        """As the jobs write them; when all is sent, with the lag that we measure: theirs is some seconds old."""
         figures = jobs.figures()
         if self._traffic_s is not None:
             figures = [each._replace(lag=self._lags.get(each.group, each.lag)) for each in figures]
@@ -325,3 +327,22 @@ class Demo:
     def _hurry(self) -> None:
         for process in self._processes:
             process.hurry()
+
+
+class NewMessages:
+    """The messages of the jobs of one run that are new: a job that fails again and again says the same.
+
+    Of messages that differ in figures alone, the first is enough: all of them are in the log of the jobs.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def among(self, messages: Iterable[str]) -> list[str]:
+        new = []
+        for message in messages:
+            kind = _FIGURES.sub("", message)
+            if kind not in self._seen:
+                self._seen.add(kind)
+                new.append(message)
+        return new

@@ -1,6 +1,6 @@
-"""What a process and all that it has started use: from /proc where there is one, else from `ps`; else nothing is known.
+"""CPU time and memory of a process and its descendants: from /proc where it exists, else from `ps`, if there is one.
 
-Reads only. Which of both is decided at import.
+Reads only. Decides at import which of both.
 """
 
 import os
@@ -15,7 +15,7 @@ _PS_PATIENCE_S: Final = 5
 
 
 class Usage(NamedTuple):
-    """What processes have used so far."""
+    """What processes have used since their start."""
 
     resident_bytes: int
     cpu_seconds: float
@@ -40,13 +40,13 @@ def _of_process(pid: int) -> Usage | None:
     folder = _PROC / str(pid)
     try:
         resident, shared = (int(each) for each in (folder / "statm").read_text().split()[1:3])
-        # The name in brackets may hold spaces; what counts begins behind it.
+        # The name in brackets may hold spaces; the fields begin after it.
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
     except (OSError, ValueError):
         return None
-    # Children that have ended are counted with their parent.
+    # The parent's counters include children that have ended.
     ticks = sum(int(each) for each in fields[11:15])
-    # Files that are mapped, such as libraries, are shared by all of Spark's workers: left out.
+    # Without mapped files, such as libraries, which all of Spark's workers share.
     return Usage((resident - shared) * os.sysconf("SC_PAGE_SIZE"), ticks / os.sysconf("SC_CLK_TCK"))
 
 
@@ -69,7 +69,7 @@ def _descendants(pid: int) -> list[int]:
 
 
 def usage_by_ps(pid: int) -> Usage | None:
-    """None when the process is gone, or `ps` is none that we understand. Shared pages count with each process."""
+    """None if the process is gone, or if we don't understand this `ps`. Shared pages count for each process."""
     try:
         listed = subprocess.run(
             _PS,

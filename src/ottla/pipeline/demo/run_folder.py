@@ -1,6 +1,6 @@
-"""The folder of a run: `data/run-<when>`, claimed while the run lasts. Folders of earlier runs go, all but the last.
+"""The folder of a run: `data/run-<when>`, claimed while the run lasts. Removes folders of earlier runs but the last.
 
-A name never ends as that of a partition does, with a dash and a number: a broker may be given the folder `data`.
+A name never ends with a dash and a number, like that of a partition: a broker may have the folder `data`.
 """
 
 import fcntl
@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-# By UTC, so that they sort; numbers for more than one in a second.
+# In UTC, so that they sort; with a number if there are several in a second.
 _NAME: Final = re.compile(r"run-(\d{8}T\d{6}Z)(?:\.(\d+))?(?:\.log)?")
-# As they were once, by local time: looked at as earlier than all others.
+# The old form, in local time: it counts as earlier than all others.
 _FORMER_NAME: Final = re.compile(r"run-(\d{8}-\d{6})(?:-(\d+))?(?:\.log)?")
 _LOCK_FILE: Final = ".lock"
 _KEPT: Final = 1  # beside the new one
@@ -36,7 +36,7 @@ def new_run_folder(parent: Path) -> Path:
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Not to be removed by another run until the end of the block, or of the process however it ends."""
+    """Other runs don't remove it until the end of the block, or until the process ends in any way."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / _LOCK_FILE, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -44,7 +44,7 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def remove_earlier(parent: Path, *, new: Path) -> list[Path]:
-    """Runs before the last one, except those that are going on; what was removed. Other names are left alone."""
+    """Removes runs before the last one, except running ones, and returns them. Leaves other names alone."""
     ages = {each: age for each in parent.iterdir() if each != new and (age := _age(each.name)) is not None}
     found = sorted(ages, key=ages.__getitem__, reverse=True)
     folders = [each for each in found if each.is_dir()]
@@ -62,7 +62,7 @@ def remove_earlier(parent: Path, *, new: Path) -> list[Path]:
 
 
 def _age(name: str) -> tuple[bool, str, int] | None:
-    """To sort by; None for what is no run's."""
+    """The sort key; None for a name that is not a run's."""
     found = _NAME.fullmatch(name) or _FORMER_NAME.fullmatch(name)
     return None if found is None else (found.re is _NAME, found[1], int(found[2] or 1))
 

@@ -1,5 +1,5 @@
-"""Signals of a run. The first Ctrl-C is a request that the run looks at; a second one, SIGTERM and SIGHUP (the terminal
-was closed) end it by an exception. While it cleans up, a signal raises nothing more: it only makes that quicker.
+"""Signals of a run. The first Ctrl-C is a request that the run checks; a second one, SIGTERM and SIGHUP (a closed
+terminal) end it with an exception. During the clean-up a signal raises nothing: it only hurries it.
 """
 
 import signal
@@ -13,10 +13,10 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class RunSignals:
-    """Ours from `with` to its end."""
+    """Handles signals from `with` to its end."""
 
     def __init__(self, *, hurry: Callable[[], None]) -> None:
-        """`hurry` is called for a signal that comes while the run cleans up; in a signal's handler."""
+        """The signal handler calls `hurry` for a signal during the clean-up."""
         self.is_interrupted = False
         self._hurry = hurry
         self._is_cleaning_up = False
@@ -48,10 +48,10 @@ class RunSignals:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Signals that come within the block are handled at its end.
+    """Delays signals within the block to its end.
 
-    For the start of a process: between fork and exec Python swallows what a handler raises, and right after it a
-    process would be there that nobody knows.
+    For the start of a process: between fork and exec Python swallows what a handler raises, and right after it there
+    would be a process that nobody knows.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # handlers never run here
@@ -67,7 +67,7 @@ def signals_held() -> Iterator[None]:
 
 
 def _taken(handler: Callable[[int, FrameType | None], object]) -> dict[signal.Signals, Any]:
-    """The handlers until now. What is ignored stays so, as under nohup; but Ctrl-C is ours in any case."""
+    """Returns the old handlers. Ignored signals stay ignored, as under nohup; but Ctrl-C is always ours."""
     previous: dict[signal.Signals, Any] = {}
     for number in ENDING:
         if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:

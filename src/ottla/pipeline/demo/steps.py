@@ -1,7 +1,7 @@
 """A step of a run, such as the start of the broker: one line that counts its seconds, and stays when it is done.
 
-Where there is no terminal, a line every five seconds instead. Both come from a heartbeat, so that a step which waits
-for something without a word is not silent on the screen.
+Without a terminal it is a line every five seconds. A heartbeat writes both, so that a step that waits in silence still
+shows on the screen.
 """
 
 import threading
@@ -36,8 +36,7 @@ def step(console: Console, name: str) -> "Iterator[Step]":
 
 
 class Step:
-    """For whoever does the work of a step: call it with what is being done. The last words stand in the line that
-    stays."""
+    """The work of a step calls it with what it is doing. The last words stay in the final line."""
 
     def __init__(self, line: "StepLine", heartbeat: Heartbeat) -> None:
         self._line = line
@@ -48,12 +47,12 @@ class Step:
         self._line.doing = doing
 
     def report(self, message: str) -> None:
-        """What happened meanwhile; stays above the line."""
+        """Prints a message that stays above the line."""
         self._line.report(message)
 
 
 class StepLine:
-    """The words of one step; `now_s` is of any clock, always the same."""
+    """The text of one step; `now_s` is from any one clock."""
 
     def __init__(self, console: Console, name: str, *, now_s: float) -> None:
         self.doing = ""

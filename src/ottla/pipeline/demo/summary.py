@@ -36,7 +36,7 @@ def print_summary(console: Console, figures: Figures, verdict: Verdict) -> None:
     state = "no differences" if report.is_clean else "DIFFERENCES"
     _say(console, f"ledger   {report.checked['entries']:,} entries, {report.totals['ledger']:,} credits: {state}")
     if verdict.score is not None:
-        wrong, planted = (sum(each[place] for each in verdict.score.decoys.values()) for place in (0, 1))
+        wrong, planted = (sum(each[index] for each in verdict.score.decoys.values()) for index in (0, 1))
         _say(console, f"alerts   {wrong} of {planted} honest look-alikes were reported as cheats")
 
 
@@ -62,7 +62,7 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
 
 
 def print_failure(console: Console, run_dir: Path, problems: Sequence[str]) -> None:
-    """For a run that has nothing to check: details, the verdict, and where the logs are."""
+    """For a failed run without checks: details, the verdict, and the logs."""
     console.print()
     for problem in problems:
         _say(console, problem, "red")

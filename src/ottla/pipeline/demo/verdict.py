@@ -1,4 +1,4 @@
-"""Whether a run did what it should: rows against what was sent, balances against the ledger and the truth, the score.
+"""Whether a run did what it should: compares rows with what was sent, balances with the ledger, alerts with cheats.
 
 Reads the store and the planted truth; prints nothing.
 """
@@ -20,21 +20,21 @@ from ottla.pipeline.tables import BALANCE, DEAD_EVENT_COUNT, DEVICE_ALERT, INVIT
 from ottla.pipeline.topics import TOPICS
 from ottla.pipeline.viewing.table_view import whole
 
-# Far below what the detectors reach on traffic of this kind: less means that something is broken.
+# Far below what the detectors reach on such traffic: less means that something is broken.
 PRECISION_MIN: Final = 0.8
 RECALL_MIN: Final = 0.7
 DETECTORS: Final = ("device_switching", "invite_fraud")
 
 
 class Problem(NamedTuple):
-    """A check that does not hold: which, and what was seen against what was expected."""
+    """A failed check: its name, what was seen and what was expected."""
 
     check: str
     details: str
 
 
 class TopicRows(NamedTuple):
-    """A topic against its table. `expected` is what the truth says; None when not all of the traffic was sent."""
+    """A topic and its table. `expected` is what the truth says; None if not all of the traffic was sent."""
 
     topic: str
     sent: int
@@ -52,7 +52,7 @@ class TopicRows(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """All of it; `problems` is empty when all holds."""
+    """The result of all checks; `problems` is empty if all hold."""
 
     rows: Sequence[TopicRows]
     report: Report
@@ -61,14 +61,14 @@ class Verdict(NamedTuple):
 
     @property
     def is_judged(self) -> bool:
-        """Whether all of the traffic was sent, so that the truth says what must be there."""
+        """Whether all of the traffic was sent, so that the truth says what must be stored."""
         return all(each.expected is not None for each in self.rows)
 
 
 def judge(
     observer: Observer, *, sent: Mapping[str, int], jobs: Sequence[JobFigures], truth: Mapping[str, Any] | None
 ) -> Verdict:
-    """`truth` is None where not all of the traffic was sent: what was planted is not all there."""
+    """`truth` is None if not all of the traffic was sent: then not everything planted is there."""
     rows = _rows(observer, sent, truth)
     report = reconcile(observer.store)
     problems = [
@@ -103,12 +103,12 @@ def _rows(observer: Observer, sent: Mapping[str, int], truth: Mapping[str, Any] 
 
 
 def _miscounts(rows: Sequence[TopicRows], jobs: Sequence[JobFigures], truth: Mapping[str, Any] | None) -> list[Problem]:
-    """What collect says of itself against what was sent, and the bad events against those that were planted."""
+    """Compares the figures of collect with what was sent, and the bad events with the planted ones."""
     problems = []
     collect = next(each for each in jobs if each.job == "collect")
     sent = sum(each.sent for each in rows)
     accounted = collect.rows_written + collect.duplicates + collect.dead
-    # A batch that was run again may have been counted in part.
+    # A batch that ran again may have been counted in part.
     if not collect.restarts and not collect.rows_read == accounted == sent:
         problems.append(
             Problem(
@@ -157,8 +157,8 @@ def poor_scores(score: Score) -> list[Problem]:
 
 
 def write_score(score: Score, run_dir: Path) -> Path:
-    """The page, and the plots beside it as files; where the page is."""
-    # What it says of a home that it can't write to, or of a plot without points, is no news of the run.
+    """Writes the page, and the plots beside it as files; returns the page's path."""
+    # Its warnings about a home that it can't write to, or a plot without points, are no concern of the run.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     from ottla.pipeline.scoring.page import page
     from ottla.pipeline.scoring.plots import plots

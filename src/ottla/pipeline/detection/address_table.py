@@ -1,6 +1,6 @@
-"""Which region an address is from, by a table of one's own: a JSON object, network -> [country, province, city].
+"""Which region an address is from, by a user's table: a JSON object, network -> [country, province, city].
 
-Without one the detector of invite fraud holds numbers against the inviter's own (docs/detector-invite-fraud.md).
+Without one the invite fraud detector compares numbers with the inviter's own (docs/detector-invite-fraud.md).
 """
 
 import json
@@ -14,12 +14,12 @@ from ottla.pipeline.detection.facts import Region
 from ottla.pipeline.detection.invite_fraud import RegionOfNetwork
 
 _REMEMBERED: Final = 1 << 16
-# What a fact keeps of an address: networks that are narrower can't be told apart.
+# A fact keeps so many bits of an address, so rules can't distinguish narrower networks.
 _BITS_KEPT: Final = {4: 24, 6: 48}
 
 
 class AddressTableError(Exception):
-    """The file can't be read, or an entry is no network with its region."""
+    """The file can't be read, or an entry is not a network with its region."""
 
 
 def load_address_table(path: str | Path) -> RegionOfNetwork:

@@ -92,7 +92,7 @@ def alert_message(detector: str, row: Mapping[str, Any]) -> tuple[str, bytes]:
 
 
 def withdrawal_message(detector: str, alert_id: str, subject: str) -> tuple[str, bytes]:
-    """An alert that no longer holds, since late events have told more."""
+    """For an alert that no longer holds after late events."""
     value = {"detector": detector, "alert_id": alert_id, "withdrawn": True}
     return subject, json.dumps(value, separators=(",", ":")).encode()
 

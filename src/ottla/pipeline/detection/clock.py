@@ -1,6 +1,6 @@
-"""The detectors' clock is event time: the least of the topics' newest event times, topics that are idle left out.
+"""The detectors' clock is event time: the smallest of the topics' newest event times, without idle topics.
 
-It never goes back. Nothing here looks at a wall clock, so that a replay decides as the first run did.
+It never goes back. Nothing here reads a wall clock, so a replay decides as the first run did.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,8 +27,8 @@ def advanced(
 ) -> ClockState:
     """The clock after a batch with these largest event times.
 
-    `idle_topics` had nothing to read: they must not hold the clock back. `is_final`: all topics are read to their ends
-    and the run ends, so that the clock goes to the largest event time.
+    `idle_topics` had nothing to read and must not hold the clock back. `is_final`: the run has read all topics to their
+    ends, so the clock goes to the largest event time.
     """
     highs = dict(state.highs)
     for topic, high_ms in batch_highs.items():

@@ -1,6 +1,6 @@
-"""One batch of logins to the detector of device switching: which devices and days are touched, and what follows.
+"""One batch of logins for the device switching detector: the devices and days it touches, and the alerts that follow.
 
-Pure but for lookups: the job stores what comes out.
+Reads by lookups and writes nothing: the job stores the outcome.
 """
 
 from collections.abc import Collection
@@ -27,7 +27,7 @@ def device_step(
 ) -> Outcome:
     """`detected_ms`: the largest event time seen, or whatever clock the job keeps.
 
-    `alerts_from_ms`: alerts of days before this one's were dropped for their age. Such days are judged no more.
+    `alerts_from_ms`: alerts of earlier days have expired, and those days are not judged again.
     """
     first_day = day_of(alerts_from_ms)
     touched = {

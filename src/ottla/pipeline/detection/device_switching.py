@@ -1,7 +1,7 @@
-"""Which devices change hands like tools: a pure function of one device's logins.
+"""Which devices many accounts share for profit: a pure function of one device's logins.
 
-A day's verdict needs the logins of that day and of the rule's span before it, and nothing else: an alert for each rule
-and UTC day.
+A day's verdict needs only the logins of that day and of the rule's span before it. There is at most one alert for each
+rule and UTC day.
 """
 
 from collections import Counter
@@ -26,13 +26,13 @@ def _day_name(number: int) -> str:
 
 
 def days_needed(days: Collection[str], limits: DeviceThresholds) -> frozenset[str]:
-    """The days whose logins the verdicts of these days rest on."""
+    """The days whose logins decide the verdicts of these days."""
     return _days_needed(frozenset(days), max(limits.many_accounts_span_ms, limits.ping_pong_span_ms))
 
 
 @lru_cache(maxsize=4_096)
 def _days_needed(days: frozenset[str], span_ms: int) -> frozenset[str]:
-    """Most devices of a batch have the same days."""
+    """Cached: most devices of a batch have the same days."""
     starts_ms = [int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1000) for day in days]
     return days | {day_of(start_ms - back_ms) for start_ms in starts_ms for back_ms in _steps_ms(span_ms)}
 
@@ -45,7 +45,7 @@ def days_touched(time_ms: int, limits: DeviceThresholds) -> set[str]:
 
 @lru_cache(maxsize=16)
 def _steps_ms(span_ms: int) -> tuple[int, ...]:
-    """So far apart that no day of the span is stepped over, its end included."""
+    """Steps small enough to visit each day of the span, its end included."""
     return (*range(DAY_MS, span_ms, DAY_MS), span_ms)
 
 
@@ -58,8 +58,8 @@ def device_alerts(logins: Iterable[Login], days: Collection[str], limits: Device
 
 
 def _many_accounts(ordered: Sequence[Login], days: Collection[str], limits: DeviceThresholds) -> list[DeviceAlert]:
-    """A window ends with each login and is shorter than the rule's span. Of a day's windows that with the most accounts
-    makes the alert, the first of them: more logins of the same accounts don't change it.
+    """A window ends with each login and is shorter than the rule's span. The day's window with the most accounts makes
+    the alert, the first one if several have as many: more logins of the same accounts don't change it.
     """
     fullest: dict[str, tuple[int, int, int]] = {}  # how many accounts; index of the first and of the last login
     in_window: Counter[str] = Counter()
@@ -89,13 +89,13 @@ def _ping_pong(ordered: Sequence[Login], days: Collection[str], limits: DeviceTh
             stays.append((index, index))
     # From the last login before A is left to the first one after the return.
     returns = [
-        (stays[place - 2][1], stays[place][0])
-        for place in range(2, len(stays))
-        if ordered[stays[place][0]].account_id == ordered[stays[place - 2][0]].account_id
+        (stays[index - 2][1], stays[index][0])
+        for index in range(2, len(stays))
+        if ordered[stays[index][0]].account_id == ordered[stays[index - 2][0]].account_id
     ]
     found: dict[str, tuple[int, int]] = {}
-    for place in range(limits.ping_pong_returns - 1, len(returns)):
-        start, end = returns[place - limits.ping_pong_returns + 1][0], returns[place][1]
+    for index in range(limits.ping_pong_returns - 1, len(returns)):
+        start, end = returns[index - limits.ping_pong_returns + 1][0], returns[index][1]
         if ordered[end].event_time_ms - ordered[start].event_time_ms < limits.ping_pong_span_ms:
             found.setdefault(day_of(ordered[end].event_time_ms), (start, end))
     windows = [(day, ordered[start : end + 1]) for day, (start, end) in sorted(found.items()) if day in days]
@@ -103,7 +103,7 @@ def _ping_pong(ordered: Sequence[Login], days: Collection[str], limits: DeviceTh
 
 
 def _alert(rule: str, day: str, window: Sequence[Login]) -> DeviceAlert:
-    """Nothing that the alert names lies outside its window."""
+    """The alert names nothing outside its window."""
     return DeviceAlert(
         window[0].device_id,
         rule,

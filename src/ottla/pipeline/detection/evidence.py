@@ -1,7 +1,7 @@
-"""How evidence becomes a verdict: weights are added up, so that a person can read the score back.
+"""How evidence becomes a verdict: the score is a sum of weights, so that a person can retrace it.
 
-Rules of one family say the same thing in two ways: only the heaviest counts. A score makes an alert when it reaches the
-limit and stands on one self-sufficient rule or on two families: a weak rule alone never does.
+Rules of one family say the same thing in two ways, so only the heaviest counts. A score makes an alert when it reaches
+the limit and rests on one self-sufficient rule or on two families; a weak rule alone never makes one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ _DIGITS: Final = 3
 
 
 class Evidence(NamedTuple):
-    """What one rule found; `figures` are for machines what `why` is for people."""
+    """What one rule found: `figures` for machines, `why` for people."""
 
     rule: str
     family: str

@@ -1,6 +1,6 @@
-"""Facts as the step of a batch sees them: those of the store, and over them those of the batch.
+"""Facts as the step of a batch sees them: those of the store plus those of the batch.
 
-Every question goes to the store once, for many keys together. Nothing is written here.
+Each lookup goes to the store once, for many keys together. Writes nothing.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -25,7 +25,7 @@ _KEYS_AT_ONCE: Final = 10_000
 
 
 class Lookup(Protocol):
-    """The part of a store that detectors read by."""
+    """The part of a store that detectors read from."""
 
     def lookup(self, table: str, keys: Iterable[tuple[Any, ...]]) -> pa.Table: ...
 
@@ -41,7 +41,7 @@ def rows_of(port: Lookup, table: Table, keys: Iterable[tuple[Any, ...]]) -> list
 
 
 class _Known:
-    """Sets of facts by one key: asked for once, with the batch's own laid over."""
+    """Sets of facts by one key: those of the store, looked up once, and the batch's own."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class _Known:
         entry: Callable[[tuple[Any, ...]], Any],
         row: Callable[[str, Any], tuple[Any, ...]],
     ) -> None:
-        """`entry` is what a row says, `row` is the row for a key and an entry."""
+        """`entry` turns a row into an entry, `row` turns a key and an entry into a row."""
         self._port = port
         self._table = table
         self._own = own
@@ -73,9 +73,9 @@ class _Known:
         return {key: self._all[key] for key in keys}
 
     def new(self) -> dict[str, set[Any]]:
-        """The batch's facts that the store has not."""
+        """The batch's facts that the store doesn't have."""
         if self._new is None:
-            # By whole keys: all that there is of an account or a device grows with the days.
+            # By whole keys: the facts of an account or a device grow with the days.
             wanted = (self._row(key, each)[: len(self._table.key)] for key, own in self._own.items() for each in own)
             stored = set(rows_of(self._port, self._table, wanted))
             found = {

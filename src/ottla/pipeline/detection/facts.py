@@ -1,6 +1,6 @@
-"""What the detectors remember of events: sets of small facts, so that twice is once and no order matters.
+"""What the detectors remember of events: sets of small facts, so that repeats and order don't matter.
 
-Each kind has its table. A fact holds what rules ask for and no more: of a phone number a private form and its region.
+Each kind has its table. A fact holds only what rules need: of a phone number a private form and its region.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ UNKNOWN_COUNTRY: Final = "ZZ"
 
 
 class Login(NamedTuple):
-    """An account on a device at a time; in the order in which verdicts look at them."""
+    """An account on a device at a time. Sorts in the order in which verdicts read logins."""
 
     event_time_ms: int
     event_id: str
@@ -23,7 +23,7 @@ class Login(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """An account was seen on a device, of this model, from this network; what is unknown is empty."""
+    """An account was seen on a device of this model, from this network; unknown values are empty."""
 
     account_id: str
     device_id: str
@@ -32,7 +32,7 @@ class Sighting(NamedTuple):
 
 
 class Region(NamedTuple):
-    """Of a phone number, or of an address; the country `ZZ` is an unknown one."""
+    """Of a phone number or an address; the country `ZZ` means unknown."""
 
     country: str
     province: str
@@ -43,7 +43,7 @@ class Region(NamedTuple):
 
 
 class Invite(NamedTuple):
-    """One account was paid for another."""
+    """One account invited another, and was paid for it."""
 
     event_time_ms: int
     event_id: str
@@ -61,9 +61,9 @@ class Place(NamedTuple):
 
 
 class Life(NamedTuple):
-    """The first two moments at which an account used the app: all that "did nothing" can ask for.
+    """The first two moments at which an account used the app: enough to decide whether it "did nothing".
 
-    Two of these merge to the two smallest of all their moments, in any order and any number of times.
+    Two of these merge into the two smallest of all their moments, in any order and any number of times.
     """
 
     first_ms: int
@@ -76,12 +76,12 @@ class Life(NamedTuple):
         return Life(first, rest[0] if rest else None)
 
     def signs_until(self, until_ms: int) -> int:
-        """How many of them, two at most, lie before."""
+        """How many of the moments, two at most, lie before."""
         return (self.first_ms < until_ms) + (self.second_ms is not None and self.second_ms < until_ms)
 
 
 class InviteBatch(NamedTuple):
-    """What a batch of events says to the detector of invite fraud."""
+    """The facts of a batch for the invite fraud detector."""
 
     invites: Sequence[Invite] = ()
     sightings: Sequence[Sighting] = ()

@@ -1,4 +1,4 @@
-"""A store of facts and alerts in memory, and whole runs over it: for measuring quality without Spark, and for tests."""
+"""A store of facts and alerts in memory: for measuring quality without Spark, and for tests."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,5 +1,5 @@
-"""From parsed events, as Arrow columns, to facts. The many events of use become two moments an account, vectorised;
-only logins, verifications and invitations, a small part of all, are looked at one by one.
+"""From parsed events, as Arrow columns, to facts. The many events of use become two moments per account, vectorised;
+only logins, verifications and invitations, a small part of all, are processed one by one.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,10 +14,10 @@ from ottla.pipeline.detection.networks import network_of
 from ottla.pipeline.detection.private_numbers import PrivateNumber
 from ottla.pipeline.topics import EXPOSURE, INSTALL, INVITE, LEFT_SLIDE, LOGIN, RIGHT_SLIDE, VERIFY
 
-# Signs of use. Tasks are paid, so that they show no interest; credits follow from what was done.
+# Signs of use. Tasks are paid, so they show no interest; credits follow from other events.
 LIFE_TOPICS: Final = (LEFT_SLIDE.name, RIGHT_SLIDE.name, EXPOSURE.name, INSTALL.name)
 PERSON_TOPICS: Final = (LOGIN.name, VERIFY.name, INVITE.name)
-# Those that the detector of invite fraud reads, and that its clock is of.
+# The invite fraud detector reads these, and takes its clock from them.
 LOOKED_AT_TOPICS: Final = LIFE_TOPICS + PERSON_TOPICS
 LIFE_COLUMNS: Final = ("account_id", "event_time")
 PERSON_COLUMNS: Final = (
@@ -64,14 +64,14 @@ def first_moments(events: pa.Table | pa.RecordBatch) -> pa.Table:
 
 
 def reduce_moments(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow` over LIFE_COLUMNS: what a partition has to say about use, before it leaves its executor."""
+    """For `mapInArrow` over LIFE_COLUMNS: reduces a partition in its executor."""
     reduced = [first_moments(batch) for batch in batches]
     if reduced:
         yield from first_moments(pa.concat_tables(reduced)).to_batches()
 
 
 def lives_of(moments: pa.Table) -> dict[str, Life]:
-    """Rows of LIFE_SCHEMA, any number an account."""
+    """From rows of LIFE_SCHEMA, any number for each account."""
     reduced = first_moments(moments)
     lives: dict[str, Life] = {}
     for account_id, moment in zip(
@@ -83,13 +83,13 @@ def lives_of(moments: pa.Table) -> dict[str, Life]:
 
 
 def logins_of(events: pa.Table) -> set[Login]:
-    """Of sound login events (LOGIN_COLUMNS)."""
+    """From sound login events (LOGIN_COLUMNS)."""
     columns = [events.column(name).to_pylist() for name in ("event_time", "event_id", "device_id", "account_id")]
     return {Login(*row) for row in zip(*columns, strict=True) if row[2] and row[3]}
 
 
 class Intake:
-    """Turns events of persons into facts; knows how to hide a number and where it is from."""
+    """Turns events of persons into facts; hides phone numbers and finds their regions."""
 
     def __init__(
         self, *, hide: Callable[[str | None], PrivateNumber], region_of: Callable[[str | None], Region]
@@ -105,7 +105,7 @@ class Intake:
             for time_ms, event_id, inviter_id, invitee_id, phone in _rows(events.filter(is_invite), _INVITE_COLUMNS)
         }
         others = events.filter(pc.invert(is_invite))
-        # The envelope is that of who reports it, which is the inviter's app or, without one, nobody's.
+        # The envelope belongs to the inviter's app, which reports the invitation; without an account, to nobody.
         is_own = pc.and_(is_invite, pc.equal(events.column("account_id"), events.column("inviter_id")))
         seen = pa.concat_tables([others, events.filter(pc.fill_null(is_own, False))])
         sightings = {

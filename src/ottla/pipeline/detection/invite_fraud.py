@@ -1,7 +1,7 @@
-"""Whether an inviter cheats: a score with its breakdown, a pure function of what is known about one inviter.
+"""Whether an inviter cheats: a score with its breakdown, a pure function of the facts about one inviter.
 
-Invitations that follow each other without a long pause are one campaign and judged together; each campaign above the
-limit is an alert. Evidence about groups counts in proportion, so that several rules just missed still add up.
+Invitations that follow each other without a long pause are one campaign and get one verdict; each campaign above the
+limit is an alert. Evidence about groups counts in proportion, so several rules that were just missed still add up.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ RegionOfNetwork = Callable[[str], Region | None]
 
 
 class InviterFacts(NamedTuple):
-    """Everything that the verdict about one inviter rests on; mappings may know more accounts than are asked for."""
+    """All facts that decide about one inviter; mappings may hold more accounts than the rules need."""
 
     inviter_id: str
     invites: Collection[Invite]
@@ -42,8 +42,8 @@ def invite_alerts(
 ) -> list[InviteAlert]:
     """The alerts of one inviter as of `clock_ms`, in the order of their campaigns.
 
-    `region_of_network` is the table of addresses, where there is one. Campaigns that ended before `from_ms` are judged
-    no more.
+    `region_of_network` is the table of addresses, where there is one. Campaigns that ended before `from_ms` are not
+    judged again.
     """
     alerts = []
     for campaign in campaigns(facts.invites, limits):
@@ -110,7 +110,7 @@ def _devices(facts: InviterFacts, account_id: str) -> set[str]:
 
 
 def _is_idle(facts: InviterFacts, invite: Invite, limits: InviteThresholds) -> bool:
-    """Has shown fewer signs of life than a user; final once the span has passed."""
+    """Shows fewer signs of life than a user; final once the span has passed."""
     life = facts.lives.get(invite.invitee_id)
     signs = 0 if life is None else life.signs_until(invite.event_time_ms + limits.idle_span_ms)
     return signs < limits.signs_of_life
@@ -165,7 +165,7 @@ def _shared_fingerprint(
 
 
 def _speed(campaign: Sequence[Invite], limits: InviteThresholds) -> Iterator[Evidence]:
-    """In proportion from a third of the limit on: two friends at once are nothing."""
+    """In proportion, from a third of the limit on: two friends at once mean nothing."""
     times = [invite.event_time_ms for invite in campaign]
     for rule, more_than, span_ms, name in (
         ("burst", limits.burst_invites, limits.burst_span_ms, f"{limits.burst_span_ms // 1000} s"),
@@ -189,7 +189,7 @@ def _most_within(times: Sequence[int], span_ms: int) -> int:
 def _idle(
     facts: InviterFacts, campaign: Sequence[Invite], limits: InviteThresholds, clock_ms: int
 ) -> Iterator[Evidence]:
-    """Only invitees whose day is over by the clock are counted."""
+    """Counts only invitees whose day is over by the clock."""
     decided = [invite for invite in campaign if invite.event_time_ms + limits.idle_span_ms <= clock_ms]
     idle = sum(_is_idle(facts, invite, limits) for invite in decided)
     weight, is_full = _share_weight(idle, len(decided), limits.idle_share, limits.idle_share_honest, limits)
@@ -214,7 +214,7 @@ def _neighbours(campaign: Sequence[Invite], limits: InviteThresholds) -> Iterato
 def _region_of_addresses(
     facts: InviterFacts, campaign: Sequence[Invite], limits: InviteThresholds, region_of_network: RegionOfNetwork
 ) -> Iterator[Evidence]:
-    """Numbers against the region from which each invitee appears most."""
+    """Compares numbers with the region in which each invitee appears most."""
     known = elsewhere = 0
     provinces: Counter[Region] = Counter()
     for invite in campaign:
@@ -231,7 +231,7 @@ def _region_of_addresses(
 
 
 def _region_of_inviter(facts: InviterFacts, campaign: Sequence[Invite], limits: InviteThresholds) -> Iterator[Evidence]:
-    """Without a table of addresses: numbers against the inviter's own, and whether they appear where he does."""
+    """Without a table of addresses: compares numbers with the inviter's own, and where both appear."""
     own = set(facts.places.get(facts.inviter_id, ()))
     if not own:
         return
@@ -254,9 +254,9 @@ def _region_of_inviter(facts: InviterFacts, campaign: Sequence[Invite], limits: 
 def _region_evidence(
     elsewhere: int, known: int, provinces: Counter[Region], limits: InviteThresholds, *, appear_there: int, against: str
 ) -> Iterator[Evidence]:
-    """`appear_there`: how many are known to be where their number is not from.
+    """`appear_there`: how many invitees are known to be elsewhere than their number is from.
 
-    Friends live everywhere and have numbers from there: numbers alone say something only when most are of one province.
+    Friends live everywhere and have numbers from there: numbers alone mean something only if most are of one province.
     """
     share, is_full = _share_weight(elsewhere, known, limits.region_share, limits.region_share_honest, limits)
     if share <= 0:
@@ -291,7 +291,7 @@ def _rings(facts: InviterFacts, campaign: Sequence[Invite], limits: InviteThresh
 def _share_weight(
     count: int, of: int, full_share: float, honest_share: float, limits: InviteThresholds
 ) -> tuple[float, bool]:
-    """From 0 at the honest share to 1 at the full one, less for a small group; and whether the rule is met whole."""
+    """From 0 at the honest share to 1 at the full one, less for a small group; and whether the rule is fully met."""
     if of < _GROUP_MIN:
         return 0.0, False
     # Of five, four are exactly four fifths: no rounding error may take that away.

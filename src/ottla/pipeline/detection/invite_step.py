@@ -1,7 +1,7 @@
-"""One batch of facts to the detector of invite fraud: which inviters are touched, and what is true of them now.
+"""One batch of facts for the invite fraud detector: the inviters it touches, and the verdicts about them now.
 
-Pure but for lookups: the job stores what comes out. An inviter is judged anew when one of the facts that his verdict
-rests on is new, or when the clock passes a moment that it waited for; all others stay as they are.
+Reads by lookups and writes nothing: the job stores the outcome. An inviter is judged again when one of the facts behind
+his verdict is new, or when the clock passes a moment that the verdict waited for; the others stay as they are.
 """
 
 from collections.abc import Collection, Iterable
@@ -34,12 +34,12 @@ from ottla.pipeline.tables import (
 )
 
 JOB: Final = "invite_fraud"
-# Moments further back than this were due before: a gap of months on the topics must not ask for every hour of it.
+# Moments further back were due before: a gap of months on the topics must not cause a lookup for each hour of it.
 _DUE_HOURS_MAX: Final = 24 * 40
 
 
 def stored_clock(port: Lookup) -> ClockState:
-    """As the last batch left it."""
+    """The clock as the last batch left it."""
     highs = {topic: high_ms for _, topic, high_ms in rows_of(port, DETECTOR_CLOCK, [(JOB,)])}
     now_ms = highs.pop("", 0)
     return ClockState(highs, now_ms)
@@ -68,7 +68,7 @@ def touched_inviters(
     for accounts in reading.accounts_on(devices - {""}).values():
         if len(accounts) >= 2:
             touched |= accounts
-    # What an account is seen with, or does, matters to who invited it.
+    # What an account is seen with, or does, matters to the verdict about its inviters.
     changed = new_sightings.keys() | reading.changed_lives.keys()
     for inviters in reading.inviters(changed).values():
         touched |= inviters
@@ -87,9 +87,9 @@ def invite_step(
     region_of_network: RegionOfNetwork | None = None,
     alerts_from_ms: int = 0,
 ) -> Outcome:
-    """What follows from a batch, as of the clock after it.
+    """The outcome of a batch, as of the clock after it.
 
-    `alerts_from_ms`: alerts of campaigns that ended before were dropped for their age; they are not told again.
+    `alerts_from_ms`: alerts of campaigns that ended before have expired, and are not sent again.
     """
     reading = FactReading(port, batch)
     touched = touched_inviters(port, reading, batch, limits, before=before, after=after)
@@ -100,7 +100,7 @@ def invite_step(
         found += invite_alerts(
             facts, limits, clock_ms=after.now_ms, region_of_network=region_of_network, from_ms=alerts_from_ms
         )
-        # A campaign may have begun with any of them, before others came that join two campaigns or part them.
+        # A campaign may have begun with any of them, before others came that join or split campaigns.
         closed_ms = last_closed_ms(facts.invites, limits, from_ms=alerts_from_ms)
         for invite in facts.invites:
             if invite.event_time_ms > closed_ms:
@@ -117,7 +117,7 @@ def invite_step(
 def _gathered(
     reading: FactReading, invites_of: dict[str, set[Invite]], limits: InviteThresholds
 ) -> Iterable[InviterFacts]:
-    """All that the verdicts need, asked for together."""
+    """All facts that the verdicts need, looked up together."""
     invitees = {invite.invitee_id for invites in invites_of.values() for invite in invites}
     sightings = reading.sightings(invitees | invites_of.keys())
     places = reading.places(invites_of.keys())
@@ -127,7 +127,7 @@ def _gathered(
         inviter_id: {each.device_id for each in sightings[inviter_id] if each.device_id} for inviter_id in invites_of
     }
     on_device = reading.accounts_on(set().union(*devices_of.values()) if devices_of else set())
-    # Fewer than make a ring can't be one: most devices are not looked into.
+    # Fewer accounts than a ring has can't be one: most devices need no look.
     crowded = {
         device_id: accounts for device_id, accounts in on_device.items() if len(accounts) >= limits.ring_accounts
     }
@@ -176,7 +176,7 @@ def _due(port: Lookup, *, before: ClockState, after: ClockState) -> set[str]:
 
 
 def _new_rows(reading: FactReading, limits: InviteThresholds) -> dict[str, Any]:
-    """The batch's facts that the store has not yet, in the order in which they are to be stored."""
+    """The batch's facts that the store doesn't have yet, in the order in which to store them."""
     invites = sorted(each for entries in reading.invites.new().values() for each in entries)
     due = {(moment // HOUR_MS, invite.inviter_id) for invite in invites for moment in due_times(invite, limits)}
     rows: dict[Any, Iterable[Any]] = {

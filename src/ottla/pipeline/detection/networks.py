@@ -9,7 +9,7 @@ _REMEMBERED: Final = 1 << 16
 
 @lru_cache(maxsize=_REMEMBERED)
 def network_of(ip: str | None) -> str:
-    """Empty for what is no address."""
+    """Empty for text that is not an address."""
     if not ip:
         return ""
     if ":" in ip:

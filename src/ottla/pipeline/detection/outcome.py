@@ -1,4 +1,4 @@
-"""What the step of a batch leaves: rows to store, alerts that are new or changed, and alerts that no longer hold."""
+"""The outcome of a batch's step: rows to store, alerts that are new or changed, and alerts that no longer hold."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,17 +11,17 @@ from ottla.pipeline.tables import INTEGER, REAL, Table
 
 
 class Withdrawal(NamedTuple):
-    """An alert that was stored and that what came since speaks against."""
+    """A stored alert that no longer holds after later events."""
 
     alert_id: str
     subject: str
 
 
 class Outcome(NamedTuple):
-    """Store `alerts` and `withdrawn` first, then `facts`, then `clock`: a batch that is run again ends the same.
+    """Store `alerts` and `withdrawn` first, then `facts`, then `clock`: a batch that runs again ends the same.
 
-    Who is judged is told by what is new to the facts, and by what the clock passes: were those stored first, a batch
-    that was cut short after them would find nothing new when it is run again.
+    New facts and the passing clock decide whom a batch judges. If they were stored first, a batch that was cut short
+    after them would find nothing new when it runs again.
     """
 
     facts: Mapping[str, pa.Table]
@@ -51,9 +51,9 @@ def alert_changes(
     *,
     detected_ms: int,
 ) -> tuple[pa.Table, list[str], list[Withdrawal]]:
-    """Compares what was found with what is stored under `possible_ids` (alert id -> subject).
+    """Compares the alerts that were found with those stored under `possible_ids` (alert id -> subject).
 
-    An alert that stands unchanged is not told again; one whose evidence has changed keeps the time it was detected at.
+    An unchanged alert is not sent again; one whose evidence has changed keeps the time at which it was detected.
     """
     names = table.column_names
     id_index, detected_index = names.index("alert_id"), names.index("detected_ms")

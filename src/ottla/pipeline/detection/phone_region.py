@@ -1,7 +1,7 @@
 """Where a phone number is from: country, province and city, by the offline tables of `phonenumbers`.
 
-A place hangs on a number's first digits, so that answers are kept by those: a few thousand places answer for all users.
-What can't be told has the country `ZZ`, and is nobody's error. Numbers themselves are kept nowhere.
+A place depends on a number's first digits, so answers are cached by them: a few thousand entries answer for all users.
+A number of unknown origin has the country `ZZ`, which is not an error. Numbers themselves are kept nowhere.
 """
 
 import re
@@ -28,7 +28,7 @@ _CHINESE_PROVINCES: Final = re.compile(
 
 
 class NumberPlace(NamedTuple):
-    """Names in the language that was asked for; what is unknown is empty."""
+    """Names in the wanted language; unknown ones are empty."""
 
     country: str
     province: str
@@ -53,7 +53,7 @@ class PhoneRegions:
         digits = number[1:]
         if not (number.startswith("+") and digits.isascii() and digits.isdecimal()):
             return UNKNOWN_PLACE
-        # Also by its length: too long or too short is no number at all.
+        # Also by its length: one that is too long or too short is not a phone number.
         key = (digits[:_PREFIX_DIGITS], len(digits))
         place = self._by_prefix.get(key)
         if place is None:
@@ -63,7 +63,7 @@ class PhoneRegions:
         return place
 
     def places_of(self, phones: pa.Array | pa.ChunkedArray) -> pa.StructArray:
-        """Of a column of numbers, nulls among them: each distinct one is looked at once."""
+        """Of a column of numbers, which may hold nulls: each distinct number is looked up once."""
         flat = phones.combine_chunks() if isinstance(phones, pa.ChunkedArray) else phones
         encoded = flat.dictionary_encode(null_encoding="encode")
         places = pa.array([self.place_of(phone)._asdict() for phone in encoded.dictionary.to_pylist()], PLACE_TYPE)

@@ -1,8 +1,9 @@
-"""Phone numbers as facts may hold them: near ones can be told, none can be read.
+"""Phone numbers as facts may hold them: rules can see which are near each other, nobody can read them.
 
-A number is cut into a block of 32 neighbours and its place there. Stored are keyed hashes of the block and of the next
-one, and the place: two numbers of one block differ by their places, two of adjoining blocks by 32 more. Without the key
-nobody can try all blocks; what shows is the last five bits of a number, and that two numbers of one inviter are near.
+A number is split into a block of 32 neighbours and its place in the block. A fact holds keyed hashes of the block and
+of the next block, and the place: two numbers of one block differ by their places, two of adjoining blocks by 32 more.
+Without the key nobody can try all blocks; a reader sees the last five bits of a number, and that two numbers of one
+inviter are near.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,13 +12,13 @@ from hmac import digest
 from typing import Final, NamedTuple
 
 BLOCK: Final = 32
-_PURPOSE: Final = b"number-block:"  # the same key hashes whole numbers elsewhere: never the same text
+_PURPOSE: Final = b"number-block:"  # the same key hashes whole numbers elsewhere: the texts must differ
 _HASH_BYTES: Final = 12
 _REMEMBERED: Final = 1 << 14
 
 
 class PrivateNumber(NamedTuple):
-    """Empty hashes stand for a number that is unknown."""
+    """Empty hashes stand for an unknown number."""
 
     block: str
     next_block: str
@@ -46,7 +47,7 @@ def number_hider(key: str, *, plain: Callable[[str], str]) -> Callable[[str | No
 
 
 def largest_neighbourhood(numbers: Iterable[PrivateNumber], *, distance: int) -> list[int]:
-    """Which of these numbers (by index) lie within `distance` of one of them: the most that do, the one included.
+    """The largest set of these numbers (by index) that lie within `distance` of one of them, that one included.
 
     Needs `distance` < BLOCK: numbers two blocks apart are never compared.
     """

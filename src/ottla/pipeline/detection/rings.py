@@ -1,6 +1,6 @@
 """Rings of invitations: accounts of one device that invited each other, and invitations that lead back to their start.
 
-Pure walks over who was invited by whom; the graph is handed in, or asked for level by level.
+Pure walks over who invited whom; the caller passes the graph, or a function that loads it level by level.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -13,11 +13,11 @@ Inviters = Callable[[Collection[str]], Mapping[str, Collection[str]]]
 
 
 def ancestors_of(account_ids: Iterable[str], inviters_of: Inviters, *, steps_max: int) -> dict[str, set[str]]:
-    """Of each account those from which at most `steps_max` invitations lead to it.
+    """For each account those from which at most `steps_max` invitations lead to it.
 
-    Goes against the invitations: an account has few inviters but may have any number of invitees. All accounts walk
-    together, a level at a time, so that a level is one question to the store. A walk that has met too many stops at
-    the end of its level, so that where it stops does not depend on any order.
+    Walks against the invitations: an account has few inviters but may have any number of invitees. All accounts walk
+    together, a level at a time, so that a level is one lookup in the store. A walk that has met too many stops at the
+    end of its level, so that its end does not depend on any order.
     """
     found: dict[str, set[str]] = {account_id: set() for account_id in account_ids}
     frontiers: dict[str, set[str]] = {account_id: {account_id} for account_id in found}

@@ -1,6 +1,7 @@
 """The detectors' limits and weights: declared here by type and range, their values and reasons in thresholds.toml.
 
-A file of one's own changes some of them; all that is wrong with it is told at once. No detector has numbers elsewhere.
+A user's file may change some of them; the error names everything that is wrong with it. All numbers of the detectors
+are here.
 """
 
 import tomllib
@@ -63,7 +64,7 @@ class Thresholds(NamedTuple):
 
 
 class ThresholdError(Exception):
-    """What is wrong with a file of thresholds, a line each."""
+    """The problems of a file of thresholds, a line each."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -82,12 +83,12 @@ _AT_MOST: Final = {"neighbour_distance": 31, "signs_of_life": 2, "cycle_length_m
 
 @lru_cache(maxsize=1)
 def default_thresholds() -> Thresholds:
-    """The values that come with the package."""
+    """The package's values."""
     return _checked(_shipped(), {})
 
 
 def load_thresholds(path: str | Path | None) -> Thresholds:
-    """The package's values, with those of a file over them. ThresholdError has every problem."""
+    """The package's values, overridden by those of a file. ThresholdError names every problem."""
     if path is None:
         return default_thresholds()
     try:
@@ -158,7 +159,7 @@ def _problem(name: str, entry: Any, types: Mapping[str, type]) -> str | None:
 
 
 def _contradictions(limits: InviteThresholds) -> list[str]:
-    """What must hold between values for the words of the rules to stay true."""
+    """What must hold between values for the descriptions of the rules to stay true."""
     problems = []
     for name, share, honest in (
         ("idle", limits.idle_share, limits.idle_share_honest),

@@ -1,7 +1,7 @@
-"""One record's bytes to one event, or to the reason why it is none. Pure; knows no Spark.
+"""One record's bytes to one event, or to the reason why it is not one. Pure; does not use Spark.
 
-The fast way takes sound events in one step. What it refuses is looked at field by field, so that the reason names what
-is wrong, and unknown fields are kept. Reasons hold no value that might be a phone number.
+The fast path takes sound events in one step. A record that it refuses is checked field by field, so that the reason
+names what is wrong and unknown fields are kept. Reasons hold no value that might be a phone number.
 """
 
 import json
@@ -31,14 +31,14 @@ ERROR_CLASSES: Final = (NOT_JSON, MISSING_FIELD, WRONG_TYPE, FUTURE, NEGATIVE, U
 
 _encode_extra: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 _MALFORMED: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-# Decoders give up at a depth that differs from one Python to the next; this one bounds all of them.
+# Decoders give up at a depth that differs between Python versions; this limit is below all of them.
 _NESTING_MAX: Final = 100
-# A text as a whole, so that brackets in it do not count, or one bracket. Linear whatever the bytes are.
+# A whole string, so that brackets in it do not count, or one bracket. Linear for any bytes.
 _TEXT_OR_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.S)
-# No release counts so far, and phone numbers begin beyond.
+# No version gets that high, and phone numbers are larger.
 _SHOWN_VERSION_MAX: Final = 99_999
-# Fields that nobody declared: those of the first kind are phones whatever they hold, those of the second if it has the
-# form of a number, and so is a text of any field that is a number with its calling code.
+# Undeclared fields: the first kind are phones whatever they hold, the second if the value has the form of a number, and
+# any field if its text is a number with a calling code.
 _PHONE_NAME: Final = re.compile("phone", re.I)
 _LIKELY_NAME: Final = re.compile(r"mobile|msisdn|contact|(?:\b|_)(?:tel|cell)(?:\b|_)", re.I)
 _NUMBER_FORM: Final = re.compile(r"\+?(?:[ \t\u00a0().\-‐–/]*\d){7,16}[ \t\u00a0)]*")
@@ -46,7 +46,7 @@ _JSON_NAMES: Final = {dict: "an object", list: "a list", str: "text", bool: "tru
 
 
 class Death(NamedTuple):
-    """Why a record is no sound event."""
+    """Why a record is not a sound event."""
 
     error_class: str
     reason: str
@@ -92,7 +92,7 @@ class EventDecoder:
         if death is not None:
             return death
         known = {name: found.get(name) for name in self.type.fields if found.get(name) is not None}
-        # A default is left out of the canonical form when it is the very object.
+        # A default is left out of the canonical form only if it is the same object.
         known.pop("event_type", None)
         found = {name: each for name, each in found.items() if name not in self.type.fields}
         event = self.type.struct(**known)
@@ -104,7 +104,7 @@ class EventDecoder:
             return Death(NOT_JSON, f"unknown fields can't be kept: {type(error).__name__}")
 
     def _fault(self, found: Mapping[str, Any]) -> Death | None:
-        """The first thing that is wrong: the version first, as of other versions nothing else is known."""
+        """The first problem. The version comes first: the fields of other versions are not known."""
         version = found.get("schema_version")
         if version is None:
             return Death(MISSING_FIELD, "schema_version is missing")
@@ -142,7 +142,7 @@ class EventDecoder:
         return None
 
     def _without_phones(self, value: Any, path: str = "") -> Any:
-        """Numbers in fields that nobody declared are numbers all the same, and so is what lies below such a field.
+        """Phone numbers in undeclared fields are phone numbers too, and so are values below such a field.
 
         `path` are the names that lead to the value.
         """

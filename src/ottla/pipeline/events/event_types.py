@@ -1,6 +1,6 @@
-"""The events of each topic as types: which fields they have, which they must have, and what each may be.
+"""The events of each topic as types: their fields, which are required, and the type of each.
 
-Made from `topics.py`, once for each set of schema versions. Fields stand in the order of their names, so that encoding
+Built from `topics.py`, once for each set of schema versions. Fields are in the order of their names, so that encoding
 an event gives its canonical form; a default is never encoded, so absent and null are the same.
 """
 
@@ -42,7 +42,7 @@ _UNSIGNED: Final = Annotated[int, Meta(ge=0, le=LONG_MAX)]
 
 
 class EventType(NamedTuple):
-    """What the events of one topic are; `struct` takes nothing but sound events without unknown fields."""
+    """The type of one topic's events; `struct` accepts only sound events without unknown fields."""
 
     topic: Topic
     struct: type[msgspec.Struct]
@@ -53,7 +53,7 @@ class EventType(NamedTuple):
 
 
 def required_fields(topic: Topic) -> tuple[str, ...]:
-    """An invite is by its inviter, so that its account may be left out."""
+    """An invite belongs to its inviter, so its account may be missing."""
     of_all = _REQUIRED_OF_ALL if topic is not INVITE else tuple(n for n in _REQUIRED_OF_ALL if n != "account_id")
     return of_all + _REQUIRED[topic.name]
 

@@ -1,7 +1,7 @@
-"""The columns of the DataFrames that go from one step of a job to the next: one place, so that steps fit together.
+"""The columns of the DataFrames between the steps of a job.
 
-Kafka's source (`key` … `timestampType`) goes into `parsing`; PARSED comes out, a row for each record. A record that is
-no sound event has its `error_class` and `error_reason` set and its envelope empty.
+`parsing` takes the columns of Kafka's source (`key` … `timestampType`) and returns PARSED, a row for each record. A bad
+record has its `error_class` and `error_reason` set and its envelope empty.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 _STRING: Final = StringType()
 _LONG: Final = LongType()
 
-# Where a record came from. `key` and `value` are filled for dead records only: their letters need them.
+# Where a record came from. `key` and `value` are set for bad records only, which become dead letters.
 ORIGIN: Final = (
     StructField("topic", _STRING, nullable=False),
     StructField("partition", IntegerType(), nullable=False),
@@ -35,8 +35,8 @@ ENVELOPE: Final = (
     StructField("ip", _STRING),
     StructField("app_version", _STRING),
 )
-# The union over all topics; null where a topic has no such field. Numbers of phones stay raw here, so that rules can
-# look at them; the hashes are what may be stored.
+# The union over all topics; null where a topic has no such field. Phone numbers are raw here, as rules need them; only
+# their hashes may be stored.
 PAYLOAD: Final = tuple(
     StructField(name, _LONG if name in ("credit", "duration_ms", "step", "steps_total", "reward") else _STRING)
     for name in (

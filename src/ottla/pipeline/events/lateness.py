@@ -1,7 +1,7 @@
 """Which events are late: more than the allowed time behind the largest event time at smaller offsets of a partition.
 
-A function of the partition alone: however its events are cut into batches, the same ones are late. What came before a
-batch is known by its highs, which the store keeps by offset. Pure; dead records have no time and take no part.
+Depends on the partition alone: however its events are divided into batches, the same ones are late. The store keeps the
+largest event time before a batch, by offset. Pure; dead records have no time and take no part.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ottla.pipeline.jobs.port import Place
+from ottla.core.types import TopicPartition
 from ottla.pipeline.tables import INTEGER, LATE_EVENT
 
-# Columns of the events that are looked at, and those that a late one is listed with.
+# The columns that lateness needs, and those of the list of late events.
 LOOKED_AT: Final = ("topic", "partition", "offset", "event_id", "event_time")
 
 _NEVER: Final = np.iinfo(np.int64).min
@@ -24,29 +24,29 @@ _SCHEMA: Final = pa.schema(
 
 
 class Lateness(NamedTuple):
-    """`late` has the columns of LATE_EVENT; `highs` are those after the batch, where any event time is known."""
+    """`late` has the columns of LATE_EVENT; `highs` are the largest event times after the batch, where known."""
 
     late: pa.Table
-    highs: dict[Place, int]
+    highs: dict[TopicPartition, int]
 
 
-def find_late(events: pa.Table, *, before: Mapping[Place, int], allowed_ms: int) -> Lateness:
-    """Of sound events in any order, with the largest event times before the batch."""
+def find_late(events: pa.Table, *, before: Mapping[TopicPartition, int], allowed_ms: int) -> Lateness:
+    """From sound events in any order, and the largest event times before the batch."""
     highs = dict(before)
     if events.num_rows == 0:
         return Lateness(_SCHEMA.empty_table(), highs)
     topics = events.column("topic").combine_chunks().dictionary_encode()
     partitions, offsets, times = (_numbers(events, name) for name in ("partition", "offset", "event_time"))
-    places = np.asarray(topics.indices).astype(np.int64) * (int(partitions.max()) + 1) + partitions
+    topic_partitions = np.asarray(topics.indices).astype(np.int64) * (int(partitions.max()) + 1) + partitions
     late_rows: list[Any] = []
     behinds_ms: list[Any] = []
-    for rows in _in_order(places, offsets):
+    for rows in _in_order(topic_partitions, offsets):
         first = int(rows[0])
-        place = (topics[first].as_py(), int(partitions[first]))
+        topic_partition = TopicPartition(topics[first].as_py(), int(partitions[first]))
         own = times[rows]
-        # Of each event the largest time before it, and after the last that of all.
-        running = np.maximum.accumulate(np.concatenate(([highs.get(place, _NEVER)], own)))
-        highs[place] = int(running[-1])
+        # For each event the largest time before it; the last element is that of all.
+        running = np.maximum.accumulate(np.concatenate(([highs.get(topic_partition, _NEVER)], own)))
+        highs[topic_partition] = int(running[-1])
         behind_ms = np.where(running[:-1] == _NEVER, 0, running[:-1] - own)
         late = np.flatnonzero(behind_ms > allowed_ms)
         if len(late):
@@ -59,26 +59,28 @@ def find_late(events: pa.Table, *, before: Mapping[Place, int], allowed_ms: int)
     return Lateness(listed.rename_columns(list(LATE_EVENT.column_names)).cast(_SCHEMA), highs)
 
 
-def _in_order(places: "np.ndarray[Any, Any]", offsets: "np.ndarray[Any, Any]") -> Iterator["np.ndarray[Any, Any]"]:
-    """Rows of one place each, by offset; those of one place may come in several parts, in order.
+def _in_order(
+    topic_partitions: "np.ndarray[Any, Any]", offsets: "np.ndarray[Any, Any]"
+) -> Iterator["np.ndarray[Any, Any]"]:
+    """Rows of one partition each, by offset; those of one partition may come in several parts, in order.
 
-    Rows mostly come as they were read, in long runs of one place with growing offsets: then only runs are put in order.
+    Rows mostly come as they were read, in long runs of one partition: then only the runs are sorted.
     """
-    is_edge = np.diff(places) != 0
+    is_edge = np.diff(topic_partitions) != 0
     starts = np.concatenate(([0], np.flatnonzero(is_edge) + 1))
-    stops = np.concatenate((starts[1:], [len(places)]))
-    runs = np.lexsort((offsets[starts], places[starts]))
+    stops = np.concatenate((starts[1:], [len(topic_partitions)]))
+    runs = np.lexsort((offsets[starts], topic_partitions[starts]))
     starts, stops = starts[runs], stops[runs]
-    is_same_place = np.diff(places[starts]) == 0
+    is_same_partition = np.diff(topic_partitions[starts]) == 0
     are_in_order = bool(
         ((np.diff(offsets) > 0) | is_edge).all()
-        and (offsets[starts[1:]] > offsets[stops[:-1] - 1])[is_same_place].all()
+        and (offsets[starts[1:]] > offsets[stops[:-1] - 1])[is_same_partition].all()
     )
     if are_in_order:
         yield from (np.arange(start, stop) for start, stop in zip(starts.tolist(), stops.tolist(), strict=True))
         return
-    order = np.lexsort((offsets, places))
-    edges = [0, *(np.flatnonzero(np.diff(places[order])) + 1).tolist(), len(order)]
+    order = np.lexsort((offsets, topic_partitions))
+    edges = [0, *(np.flatnonzero(np.diff(topic_partitions[order])) + 1).tolist(), len(order)]
     yield from (order[start:stop] for start, stop in pairwise(edges))
 
 

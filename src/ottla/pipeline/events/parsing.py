@@ -1,7 +1,7 @@
 """Records to events: the source's DataFrame to one with the columns of `frames.PARSED`, a row for each record.
 
-Works on Arrow batches in Spark's Python workers, the same on both connectors. Columns are built a topic's run of rows
-at a time, with no Python object for a field that the topic has not.
+Works on Arrow batches in Spark's Python workers, the same for both connectors. Builds columns for a run of rows of one
+topic at a time, with no Python object for a field that the topic doesn't have.
 """
 
 import time
@@ -16,29 +16,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from ottla.core.types import NO_TIMESTAMP_MS
 from ottla.pipeline.events.event_decoding import FUTURE, Death, EventDecoder
 from ottla.pipeline.events.event_types import PHONE_FIELDS
 from ottla.pipeline.events.frames import BODY, DEATH, ENVELOPE, ORIGIN, PARSED, PAYLOAD
+from ottla.pipeline.events.payloads import ToDriver
 from ottla.pipeline.events.phone_hashing import phone_hasher
-from ottla.pipeline.events.preparing import SOURCE_COLUMNS, ArrowFunction, Preparation, prepared
+from ottla.pipeline.events.preparing import SOURCE_COLUMNS, Preparation
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.topics import INVITE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# What stores take: events with their origin, no raw number among them.
+# The columns that stores take: events with their origin, without raw phone numbers.
 EVENTS: Final = tuple(field.name for field in (*ORIGIN, *ENVELOPE, *PAYLOAD, *BODY) if field.name not in PHONE_FIELDS)
-# What a job reads that needs no raw numbers: events, and what dead letters need.
+# For jobs that need no raw phone numbers: the columns of events and of dead letters.
 WITHOUT_PHONES: Final = tuple(field.name for field in PARSED if field.name not in PHONE_FIELDS)
 
-# A stream is sealed as soon as it has so many bytes: a worker and Spark hold one of them at a time.
-_SEALED_BYTES: Final = 8 << 20
-_SEALED: Final = StructType([StructField("stream", BinaryType(), nullable=False)])
-_SEALED_ARROW: Final = to_arrow_schema(_SEALED)
 _HASH_BYTES: Final = 16
 _DAY_MS: Final = 24 * 3_600_000
 _DEATH_COLUMNS: Final = frozenset(field.name for field in DEATH)
@@ -46,7 +43,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class ParsingRules(NamedTuple):
-    """What the parser has to know of the settings. It travels to the workers."""
+    """The parser's part of the settings, pickled to the workers."""
 
     schema_versions: tuple[int, ...]
     future_allowed_ms: int
@@ -66,41 +63,28 @@ class ParsingRules(NamedTuple):
 def parse(
     frame: "DataFrame", rules: ParsingRules, *, now_ms: int, columns: Sequence[str] = WITHOUT_PHONES
 ) -> "DataFrame":
-    """A row for each record, with these columns of PARSED in the order that is theirs there.
+    """A row for each record, with these columns of PARSED in PARSED's order.
 
-    Jobs whose rules look at numbers ask for `phone` and `invitee_phone` by name.
+    Jobs whose rules need phone numbers name `phone` and `invitee_phone`.
     """
     schema = parsed_schema(columns)
     return frame.select(*SOURCE_COLUMNS).mapInArrow(Parser(rules, now_ms=now_ms, schema=schema), schema)
 
 
 def parsing(rules: ParsingRules, columns: Sequence[str] = WITHOUT_PHONES) -> Preparation:
-    """The same for a job that has it done where records are read."""
+    """The same as a Preparation, which the source can run where it reads."""
     schema = parsed_schema(columns)
     return Preparation(Parser(rules, now_ms=None, schema=schema), schema)
 
 
-class ToDriver:
-    """For a job whose rows all go to the driver: Spark carries them as sealed Arrow streams. It would make rows of its
-    own of them, and columns of those again, at several times the cost of parsing.
-    """
-
-    def __init__(self, function: ArrowFunction, schema: pa.Schema) -> None:
-        self.preparation = Preparation(Sealing(function), _SEALED)
-        self._schema = schema
-
-    @classmethod
-    def parsed(cls, rules: ParsingRules, columns: Sequence[str] = WITHOUT_PHONES) -> "ToDriver":
-        schema = parsed_schema(columns)
-        return cls(Parser(rules, now_ms=None, schema=schema), to_arrow_schema(schema))
-
-    def rows(self, frame: "DataFrame") -> pa.Table:
-        """What the function makes of the records of a batch, here."""
-        return opened(prepared(frame, self.preparation).toArrow(), self._schema)
+def parsed_to_driver(rules: ParsingRules, columns: Sequence[str] = WITHOUT_PHONES) -> ToDriver:
+    """The same for a job whose rows all go to the driver."""
+    schema = parsed_schema(columns)
+    return ToDriver(Parser(rules, now_ms=None, schema=schema), to_arrow_schema(schema))
 
 
 def parsed_schema(columns: Sequence[str]) -> StructType:
-    """These columns of PARSED, in the order that is theirs there."""
+    """These columns of PARSED, in PARSED's order."""
     wanted = StructType([field for field in PARSED if field.name in set(columns)])
     assert len(wanted) == len(columns), f"of {columns}, only {wanted.names} are columns of PARSED"
     return wanted
@@ -123,7 +107,7 @@ class Parser:
                 yield self._parse(batch.slice(start, stop - start), topics, now_ms)
 
     def parse_batch(self, batch: pa.RecordBatch) -> pa.Table:
-        """Of one Arrow batch, for who has no Spark."""
+        """Of one Arrow batch, for callers without Spark."""
         return pa.Table.from_batches(list(self([batch])), self._schema)
 
     def _parse(self, batch: pa.RecordBatch, topics: "_Topics", now_ms: int) -> pa.RecordBatch:
@@ -157,7 +141,7 @@ class Parser:
     def _decode(
         self, decoder: EventDecoder, values: list[bytes | None], timestamps_ms: "np.ndarray[Any, Any]", now_ms: int
     ) -> tuple[list[Any], list[str | None] | None, dict[int, Death]]:
-        """Sound events, their unknown fields if any has some, and the others by row."""
+        """Sound events, their unknown fields if any event has some, and the deaths by row."""
         deaths: dict[int, Death] = {}
         extras: list[str | None] | None = None
         sound: list[Any] = []
@@ -184,75 +168,17 @@ class Parser:
         event_times_ms = np.fromiter(map(attrgetter("event_time"), sound), dtype=np.int64, count=len(sound))
         is_future = event_times_ms > limits_ms[rows]
         if is_future.any():
-            for place in np.flatnonzero(is_future):
-                deaths[rows[place]] = Death(FUTURE, self._future_reason(event_times_ms[place], limits_ms[rows[place]]))
+            for index in np.flatnonzero(is_future):
+                deaths[rows[index]] = Death(FUTURE, self._future_reason(event_times_ms[index], limits_ms[rows[index]]))
             kept = np.flatnonzero(~is_future)
-            sound = [sound[place] for place in kept]
-            extras = None if extras is None else [extras[place] for place in kept]
+            sound = [sound[index] for index in kept]
+            extras = None if extras is None else [extras[index] for index in kept]
         return sound, extras, deaths
 
     def _future_reason(self, event_time_ms: int, limit_ms: int) -> str:
         """In days: the time itself might be a phone number in the wrong field."""
         written_ms = limit_ms - min(self._rules.future_allowed_ms, 1 << 62)
         return f"event_time lies {(event_time_ms - written_ms) // _DAY_MS:,} days after the record was written"
-
-
-class Sealing:
-    """What a parser gives as Arrow streams, each of them one value of a binary column.
-
-    Columns in which nothing stands, as most of PARSED for the events of one topic, are left out.
-    """
-
-    def __init__(self, parser: ArrowFunction) -> None:
-        self._parser = parser
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        stream: _Stream | None = None
-        for parsed in self._parser(batches):
-            filled = parsed.select(
-                [place for place, column in enumerate(parsed.columns) if column.null_count < parsed.num_rows]
-            )
-            if stream is not None and not stream.takes(filled):
-                yield stream.sealed()
-                stream = None
-            if stream is None:
-                stream = _Stream(filled.schema)
-            stream.writer.write_batch(filled)
-        if stream is not None:
-            yield stream.sealed()
-
-
-class _Stream:
-    """Being written."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._sink = pa.BufferOutputStream()
-        self.writer = pa.ipc.new_stream(self._sink, schema)
-
-    def takes(self, batch: pa.RecordBatch) -> bool:
-        return bool(batch.schema == self._schema and self._sink.tell() < _SEALED_BYTES)
-
-    def sealed(self) -> pa.RecordBatch:
-        self.writer.close()
-        stream = self._sink.getvalue()
-        offsets = pa.py_buffer(np.array([0, stream.size], dtype=np.int32))
-        column = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, stream])
-        return pa.RecordBatch.from_arrays([column], schema=_SEALED_ARROW)
-
-
-def opened(sealed: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in sealed streams."""
-    tables = [_in_schema(pa.ipc.open_stream(stream.as_buffer()).read_all(), schema) for stream in sealed.column(0)]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
-
-
-def _in_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    there = set(rows.column_names)
-    columns = [
-        rows.column(field.name) if field.name in there else pa.nulls(rows.num_rows, field.type) for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
 
 
 class _Topics:
@@ -272,7 +198,7 @@ class _Topics:
 
 
 class _Columns:
-    """The columns of sound events of one topic. Events are brought into their canonical form first."""
+    """The columns of sound events of one topic. Brings events into their canonical form first."""
 
     def __init__(
         self,
@@ -293,7 +219,7 @@ class _Columns:
             for event in events:
                 if event.slot.__class__ is int:
                     event.slot = str(event.slot)
-        # A plain hash of a body with a number in it would tell the number to whoever tries them all.
+        # Whoever tries all numbers could read one out of a plain hash of a body that holds it.
         for name in decoder.type.phone_fields:
             self._phones[name] = numbers = list(map(attrgetter(name), events))
             for event, number in zip(events, numbers, strict=True):
@@ -326,7 +252,7 @@ class _Columns:
                 hash_(encode(event) + (extra or "").encode(), digest_size=_HASH_BYTES).digest()
                 for event, extra in zip(self._events, self._extras, strict=True)
             ]
-        # All of one length: the array is made of one text, not of a string for each event.
+        # All have one length, so the array is built from one buffer, not from a string for each event.
         digits = b"".join(digests).hex().encode()
         offsets = np.arange(len(digests) + 1, dtype=np.int32) * (2 * _HASH_BYTES)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(digits)]
@@ -339,12 +265,12 @@ def _death_column(name: str, type_: pa.DataType, batch: pa.RecordBatch, deaths: 
     if name in ("key", "value"):
         kept = [row if row in deaths else None for row in range(batch.num_rows)]
         return batch.column(name).cast(type_).take(pa.array(kept, pa.int64()))
-    place = 0 if name == "error_class" else 1
-    return pa.array([deaths[row][place] if row in deaths else None for row in range(batch.num_rows)], type_)
+    index = 0 if name == "error_class" else 1
+    return pa.array([deaths[row][index] if row in deaths else None for row in range(batch.num_rows)], type_)
 
 
 def _runs(topics: pa.Array) -> Iterator[tuple[int, int]]:
-    """Where the same topic stands in rows next to each other; most often in all of them."""
+    """Ranges of neighbouring rows with the same topic; most often there is one."""
     if len(topics) == 0:
         return
     ends = pc.run_end_encode(topics).run_ends.to_pylist()

@@ -1,7 +1,7 @@
-"""Phone numbers to keyed hashes: what stands for a number in every table, export, alert and log line.
+"""Phone numbers to keyed hashes, which replace them in every table, export, alert and log line.
 
-HMAC-SHA256 over the number in one form, so that however it was written the hash is the same. Without the key a hash
-can't be turned back by trying all numbers.
+HMAC-SHA256 over a normal form of the number, so that any spelling has the same hash. Without the key nobody can find a
+number by trying them all.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ _SEPARATORS: Final = str.maketrans("", "", " \t\u00a0-‐–./()")
 
 
 def plain_number(phone: str, *, calling_code: str) -> str:
-    """`+`, calling code and number without separators, as far as can be told without knowing every country's plan."""
+    """`+`, calling code and number without separators, as far as that works without each country's numbering plan."""
     number = phone.translate(_SEPARATORS)
     if number.startswith("00"):
         return "+" + number[2:]
     if number.startswith("+") or not number:
         return number
-    # The zero before a national number stands for "another city" and isn't part of it.
+    # The zero before a national number is a dialling prefix and not part of it.
     return f"+{calling_code}{number.lstrip('0')}"
 
 

@@ -1,6 +1,7 @@
-"""What becomes of a job's records in Spark's workers before the job sees them: where they are read, if the source can.
+"""The function that Spark's workers apply to a job's records before the job sees them.
 
-The rows are the same either way. Knows nothing of events.
+Our own source applies it where it reads, other sources in a step of its own; the rows are the same. Knows nothing of
+events.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,26 +13,26 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# What is looked at of the columns of Spark's Kafka source.
+# The columns of Spark's Kafka source that jobs use.
 SOURCE_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 
 ArrowFunction: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Preparation(NamedTuple):
-    """A function over the batches of one task, which is pickled to the workers, and the schema of what it gives."""
+    """A function over the batches of one task, pickled to the workers, and the schema of its results."""
 
     function: ArrowFunction
     schema: StructType
 
 
 def prepared(frame: "DataFrame", preparation: Preparation) -> "DataFrame":
-    """A batch of the source, or one that was prepared where it was read, as one that is prepared."""
+    """Applies the preparation, unless the source has done so."""
     if not is_raw(frame):
         return frame
     return frame.select(*SOURCE_COLUMNS).mapInArrow(preparation.function, preparation.schema)
 
 
 def is_raw(frame: "DataFrame") -> bool:
-    """Whether these are records as they lie on the topics."""
+    """Whether these are records as they are on the topics."""
     return set(SOURCE_COLUMNS) <= set(frame.columns)

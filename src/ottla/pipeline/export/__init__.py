@@ -1,1 +1,1 @@
-"""Topics as Parquet files for offline work: what is written, and how far it has come."""
+"""Topics as Parquet files for offline work: the files, and the progress of an export."""

@@ -1,7 +1,7 @@
 """The workers' half of an export: a slice of a partition's records to Parquet files, one for each day or one in all.
 
-Runs in Spark's Python workers on Arrow batches. Files have names that nobody else writes, and are whole and on disk
-before they are told of; giving them their place is the driver's (`jobs/export.py`).
+Runs in Spark's Python workers on Arrow batches. A file has a name that nobody else uses, and is complete and on disk
+before the worker reports it; the driver (`jobs/export.py`) moves it to its final name.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,12 +12,11 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from ottla.core.operating_system import sync_file
 from ottla.pipeline.events.frames import PARSED
 from ottla.pipeline.events.parsing import Parser, ParsingRules
+from ottla.pipeline.events.payloads import ReadCounters
 from ottla.pipeline.tables import LOG_TABLES
 from ottla.pipeline.topics import BY_NAME
 from ottla.pipeline.viewing.table_view import arrow_schema
@@ -26,20 +25,18 @@ _ROW_GROUP_ROWS: Final = 128 * 1024
 _COMPRESSION: Final = "zstd"
 _DAY: Final = "day"
 
-# What a task tells: a row for each file, with a path, and one for each class of records that are no sound event.
-TOLD: Final = StructType(
+# What a task reports: a row for each file. Its counters say how many bad records it has read.
+FILES: Final = pa.schema(
     [
-        StructField("path", StringType()),
-        StructField("topic", StringType(), nullable=False),
-        StructField("partition", IntegerType(), nullable=False),
-        StructField("day", StringType()),
-        StructField("error_class", StringType()),
-        StructField("rows", LongType(), nullable=False),
-        StructField("first_offset", LongType()),
-        StructField("last_offset", LongType()),
+        ("path", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("day", pa.string()),
+        ("rows", pa.int64()),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),
     ]
 )
-_TOLD_ARROW: Final = to_arrow_schema(TOLD)
 
 
 class DayRange(NamedTuple):
@@ -60,7 +57,7 @@ class DayRange(NamedTuple):
 
 
 def export_schema(topic: str) -> pa.Schema:
-    """Columns of a topic's files: where a record lies, then those of its log table. Numbers of phones are hashed."""
+    """Columns of a topic's files: a record's position, then those of its log table. Phone numbers are hashed."""
     table = LOG_TABLES[BY_NAME[topic].table]
     names = [name for name in table.column_names if name != _DAY]
     origin = [("partition", pa.int32()), ("offset", pa.int64()), ("timestamp_ms", pa.int64())]
@@ -68,7 +65,7 @@ def export_schema(topic: str) -> pa.Schema:
 
 
 class ExportTask:
-    """Pickled to the workers: called there with the Arrow batches of one slice, it writes and tells what it wrote."""
+    """Pickled to the workers: called there with the Arrow batches of one slice, it writes files and reports them."""
 
     def __init__(self, folder: Path, rules: ParsingRules, *, now_ms: int, days: DayRange, is_by_day: bool) -> None:
         self._folder = folder
@@ -78,34 +75,34 @@ class ExportTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files: dict[tuple[str, int, str | None], _File] = {}
-        dead: dict[tuple[str, int, str], int] = {}
+        counters = ReadCounters()
         try:
             for parsed in self._parser(batches):
-                self._take(pa.Table.from_batches([parsed]), files, dead)
-            told = [file.finish() for file in files.values()]
+                self._take(pa.Table.from_batches([parsed]), files, counters)
+            finished = [file.finish() for file in files.values()]
         except BaseException:
             for file in files.values():
                 file.abandon()
             raise
-        for (topic, partition, error_class), rows in dead.items():
-            told.append({"topic": topic, "partition": partition, "error_class": error_class, "rows": rows})
-        if told:
-            yield pa.RecordBatch.from_pylist(told, schema=_TOLD_ARROW)
+        if finished:
+            yield pa.RecordBatch.from_pylist(finished, schema=FILES)
+        if counters.rows:
+            yield counters.as_batch()
 
     def _take(
         self,
         parsed: pa.Table,
         files: "dict[tuple[str, int, str | None], _File]",
-        dead: dict[tuple[str, int, str], int],
+        counters: ReadCounters,
     ) -> None:
         """Of one topic, and most often of one partition."""
         topic = parsed.column("topic")[0].as_py()
+        counters.add(topic, parsed.num_rows)
         for partition in parsed.column("partition").unique().to_pylist():
             rows = parsed.filter(pc.equal(parsed.column("partition"), partition))
             is_sound = pc.is_null(rows.column("error_class"))
             for counted in pc.value_counts(rows.filter(pc.invert(is_sound)).column("error_class")).to_pylist():
-                place = (topic, partition, counted["values"])
-                dead[place] = dead.get(place, 0) + counted["counts"]
+                counters.add_dead(counted["values"], counted["counts"])
             for day, of_day in self._by_day(rows.filter(is_sound)):
                 if (topic, partition, day) not in files:
                     files[topic, partition, day] = _File(self._folder, topic, partition, day)
@@ -127,19 +124,19 @@ class ExportTask:
 
 
 class _File:
-    """Being written, in row groups of a bounded size."""
+    """A file that is being written, in row groups of a bounded size."""
 
     def __init__(self, folder: Path, topic: str, partition: int, day: str | None) -> None:
         self._path = folder / f"{uuid4().hex}.part"
-        self._told: dict[str, Any] = {"path": str(self._path), "topic": topic, "partition": partition, "day": day}
+        self._report: dict[str, Any] = {"path": str(self._path), "topic": topic, "partition": partition, "day": day}
         self._schema = export_schema(topic)
         self._waiting: list[pa.Table] = []
         self._waiting_rows = self._rows = 0
         self._writer = pq.ParquetWriter(self._path, self._schema, compression=_COMPRESSION)
 
     def add(self, rows: pa.Table) -> None:
-        self._told.setdefault("first_offset", rows.column("offset")[0].as_py())
-        self._told["last_offset"] = rows.column("offset")[-1].as_py()
+        self._report.setdefault("first_offset", rows.column("offset")[0].as_py())
+        self._report["last_offset"] = rows.column("offset")[-1].as_py()
         self._waiting.append(rows.select(self._schema.names).cast(self._schema))
         self._waiting_rows += rows.num_rows
         self._rows += rows.num_rows
@@ -147,12 +144,12 @@ class _File:
             self._write()
 
     def finish(self) -> dict[str, Any]:
-        """Whole and on disk; what is told of it."""
+        """Completes it on disk; what the task reports of it."""
         self._write()
         self._writer.close()
         with open(self._path, "rb+") as written:
             sync_file(written.fileno())
-        return self._told | {"rows": self._rows}
+        return self._report | {"rows": self._rows}
 
     def abandon(self) -> None:
         self._writer.close()

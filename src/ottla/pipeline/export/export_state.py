@@ -1,7 +1,7 @@
-"""How far an export has come: kept in its folder, written whole or not at all.
+"""The progress of an export: a file in its folder, written atomically.
 
-A round's files and the offsets after them become part of the export with one write of this state; what is still to be
-renamed stands in it until it is done. So a killed export goes on where it was, with no record missing and none twice.
+One write of this state adds a round's files, and the offsets after them, to the export; it lists renames until they are
+done. So a killed export continues where it was, with no record missing and none twice.
 """
 
 import json
@@ -18,18 +18,18 @@ _FORMAT: Final = 1
 
 
 class ExportMismatch(Exception):
-    """The folder holds an export that was begun in another way, or is no export."""
+    """The folder holds an export with other settings, or something else."""
 
 
 class Move(NamedTuple):
-    """A file that is whole, and its place; both relative to the export's folder."""
+    """A complete file and its final name, both relative to the export's folder."""
 
     source: str
     target: str
 
 
 class ExportState:
-    """Owned by the driver of one export. `next_offsets` are those of the first record that is not in the export."""
+    """Owned by the driver of one export. `next_offsets` are those of the first records that are not in the export."""
 
     def __init__(self, folder: Path, shape: Mapping[str, Any]) -> None:
         self.folder = folder
@@ -45,7 +45,7 @@ class ExportState:
 
     @classmethod
     def open(cls, folder: Path, shape: Mapping[str, Any]) -> "ExportState":
-        """Begin or go on; `shape` is what must not change from one run to the next."""
+        """Begin or continue; `shape` are the settings that must not change between runs."""
         state = cls(folder, shape)
         path = state.work_folder / _STATE
         if path.exists():
@@ -65,7 +65,7 @@ class ExportState:
         rows: Mapping[str, int],
         dead: Mapping[str, int],
     ) -> None:
-        """A round is done: from the first write on it is in the export, whatever happens next."""
+        """Add a finished round: after the first write it is in the export, whatever happens next."""
         for topic, offsets in next_offsets.items():
             self.next_offsets.setdefault(topic, {}).update(offsets)
         for counts, new in ((self.rows, rows), (self.dead, dead)):

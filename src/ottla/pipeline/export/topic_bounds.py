@@ -1,4 +1,4 @@
-"""Where reading of topics begins and ends, as a person says it: `earliest`, `latest`, a time, or offsets as JSON."""
+"""Where to begin and end reading topics, as a user writes it: `earliest`, `latest`, a time, or offsets as JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ Offsets = dict[str, dict[int, int]]  # topic -> partition -> offset
 
 
 class BadBound(ValueError):
-    """What was given is no place on these topics."""
+    """The bound doesn't exist on these topics."""
 
 
 class Bounds(NamedTuple):
-    """Of each partition: its records from `starts` to before `ends`."""
+    """For each partition its records from `starts` to before `ends`."""
 
     starts: Offsets
     ends: Offsets
@@ -47,12 +47,20 @@ def parse_bound(text: str) -> str | int | Offsets:
 
 
 def find_bounds(admin: Admin, topics: Sequence[str], *, start: str, end: str) -> Bounds:
-    """Topics that don't exist are left out: they hold nothing. Offsets that a partition has not are brought into it."""
+    """Skips topics that don't exist. Moves offsets that are out of range to the nearest one in it."""
     there = sorted(set(topics) & set(admin.list_topics()))
     described = admin.describe_topics(there) if there else {}
-    places = [TopicPartition(name, number) for name in there for number in range(len(described[name].partitions))]
-    firsts = {place: found.offset for place, found in admin.list_offsets(places, Admin.EARLIEST).items()}
-    lasts = {place: found.offset for place, found in admin.list_offsets(places, Admin.LATEST).items()}
+    topic_partitions = [
+        TopicPartition(name, number) for name in there for number in range(len(described[name].partitions))
+    ]
+    firsts = {
+        topic_partition: found.offset
+        for topic_partition, found in admin.list_offsets(topic_partitions, Admin.EARLIEST).items()
+    }
+    lasts = {
+        topic_partition: found.offset
+        for topic_partition, found in admin.list_offsets(topic_partitions, Admin.LATEST).items()
+    }
     starts = _resolved(admin, parse_bound(start), firsts, lasts, default=firsts)
     ends = _resolved(admin, parse_bound(end), firsts, lasts, default=lasts)
     return Bounds(_by_topic(starts), _by_topic(ends))
@@ -66,12 +74,15 @@ def _resolved(
     *,
     default: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """Partitions that offsets don't name have the default: all of it."""
+    """Partitions that the offsets don't name get the default: all of their records."""
     if isinstance(bound, str):
         return dict(firsts if bound == EARLIEST else lasts)
     if isinstance(bound, int):
         found = admin.list_offsets(firsts, bound)
-        return {place: lasts[place] if each.offset == NO_OFFSET else each.offset for place, each in found.items()}
+        return {
+            topic_partition: lasts[topic_partition] if each.offset == NO_OFFSET else each.offset
+            for topic_partition, each in found.items()
+        }
     unknown = sorted(
         f"{topic}-{partition}"
         for topic, offsets in bound.items()
@@ -81,13 +92,16 @@ def _resolved(
     if unknown:
         raise BadBound(f"offsets are given of partitions that are not exported: {', '.join(unknown)}")
     return {
-        place: min(max(bound.get(place.topic, {}).get(place.partition, default[place]), first), lasts[place])
-        for place, first in firsts.items()
+        topic_partition: min(
+            max(bound.get(topic_partition.topic, {}).get(topic_partition.partition, default[topic_partition]), first),
+            lasts[topic_partition],
+        )
+        for topic_partition, first in firsts.items()
     }
 
 
 def _by_topic(offsets: Mapping[TopicPartition, int]) -> Offsets:
     found: Offsets = {}
-    for place, offset in offsets.items():
-        found.setdefault(place.topic, {})[place.partition] = offset
+    for topic_partition, offset in offsets.items():
+        found.setdefault(topic_partition.topic, {})[topic_partition.partition] = offset
     return found

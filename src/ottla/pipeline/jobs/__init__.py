@@ -1,1 +1,1 @@
-"""The jobs of the pipeline, each a thin shell of input and output over pure transforms of DataFrames."""
+"""The jobs of the pipeline, each a thin shell of input and output over pure functions."""

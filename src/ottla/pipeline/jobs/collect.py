@@ -1,6 +1,6 @@
-"""The job `collect`: every topic to its table, each event once; bad events to their dead letters, late ones listed.
+"""The job `collect`: each event once to its topic's table, bad records to dead letters, late events to a list.
 
-The one job that sends dead letters and lists late events, as it reads all topics: others leave bad events out.
+It reads all topics, so it alone sends dead letters and lists late events; other jobs skip bad records.
 """
 
 from collections import Counter
@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import functions as sf
 
+from ottla.core.types import TopicPartition
+from ottla.pipeline.dead_letters.sink import DeadLetterSink, conflicting_rows, records_around
 from ottla.pipeline.events.event_decoding import CONFLICT
 from ottla.pipeline.events.lateness import LOOKED_AT, find_late
-from ottla.pipeline.events.parsing import EVENTS, ParsingRules, ToDriver, parsing
+from ottla.pipeline.events.parsing import EVENTS, ParsingRules, parsed_to_driver, parsing
 from ottla.pipeline.events.preparing import is_raw, prepared
-from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext, Place
-from ottla.pipeline.letters.dead_letters import DeadLetterOffice, conflicting_rows, records_around
+from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext
 from ottla.pipeline.stores.port import Origin
 from ottla.pipeline.tables import DEAD_EVENT_COUNT, LATE_EVENT
 from ottla.pipeline.topics import TOPIC_NAMES
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 NAME: Final = "collect"
-GROUP: Final = "cassandra-logger-consumer"  # the name under which these topics have always been read
+GROUP: Final = "cassandra-logger-consumer"  # the group that has always read these topics
 
 _DEAD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "error_class", "error_reason", "key", "value")
 
@@ -36,7 +37,7 @@ def open_job(context: JobContext) -> "Collect":
 
 
 class Collect:
-    """Holds nothing between batches but which topics of dead letters are there."""
+    """Between batches it only remembers which dead-letter topics exist."""
 
     name = NAME
     topics = TOPIC_NAMES
@@ -44,21 +45,21 @@ class Collect:
 
     def __init__(self, context: JobContext) -> None:
         self._store = context.store
-        self._sends_letters = context.sends_letters
+        self._is_replay = context.is_replay
         rules = ParsingRules.of(context.settings)
-        # All of it goes to the driver and no row of it back, or it is looked at several times where it is.
-        self._to_driver = ToDriver.parsed(rules) if context.store.writes_in_driver else None
+        # Either all rows go to the driver and none comes back, or workers keep them and they are read several times.
+        self._to_driver = parsed_to_driver(rules) if context.store.writes_in_driver else None
         self.preparation = parsing(rules) if self._to_driver is None else self._to_driver.preparation
         self._bootstrap = context.bootstrap
         self._fails_on_data_loss = bool(context.settings["source.fails_on_data_loss"])
         self._lateness_allowed_ms = context.settings.get_int("events.lateness_allowed_ms")
-        self._office = DeadLetterOffice(
+        self._dead_letters = DeadLetterSink(
             context.bootstrap, partitions=context.settings.get_int("dead_letters.partitions")
         )
 
     def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
         if self._to_driver is not None:
-            return self._finish(frame, None, self._to_driver.rows(frame), batch)
+            return self._finish(frame, None, self._to_driver.receive_rows(frame), batch)
         # Read, decoded and parsed once.
         parsed = prepared(frame, self.preparation)
         parsed.persist(StorageLevel.MEMORY_AND_DISK)
@@ -68,7 +69,7 @@ class Collect:
             parsed.unpersist()
 
     def _finish(self, frame: "DataFrame", parsed: "DataFrame | None", here: pa.Table, batch: JobBatch) -> BatchOutcome:
-        """`here` is the batch on the driver: whole, or what is needed to tell the late and to count the dead."""
+        """`here` is the batch on the driver: whole, or the columns that find late events and count dead ones."""
         is_dead = pc.is_valid(here.column("error_class"))
         has_dead = bool(pc.any(is_dead).as_py())
         sound = here.filter(pc.invert(is_dead)) if has_dead else here
@@ -87,8 +88,8 @@ class Collect:
                 conflicting = conflicting_rows(self._records(frame, appended.conflicts), appended.conflicts)
                 dead_rows = conflicting if dead_rows is None else dead_rows.unionByName(conflicting)
             assert dead_rows is not None
-            if self._sends_letters:
-                self._office.send(dead_rows, {topic for topic, _ in dead})
+            if not self._is_replay:
+                self._dead_letters.send(dead_rows, {topic for topic, _ in dead})
             self._store.upsert(DEAD_EVENT_COUNT.name, _dead_counts(dead, batch), batch.id)
         by_class: Counter[str] = Counter()
         for (_, error_class), count in dead.items():
@@ -102,7 +103,7 @@ class Collect:
         )
 
     def _records(self, frame: "DataFrame", conflicts: Sequence[Origin]) -> "DataFrame":
-        """As they lie on the topics: letters hold them as they were."""
+        """As they are on the topics: a dead letter holds the record unchanged."""
         if is_raw(frame):
             return frame
         return records_around(
@@ -117,17 +118,21 @@ class Collect:
         late, highs = find_late(sound, before=before, allowed_ms=self._lateness_allowed_ms)
         if late.num_rows:
             self._store.upsert(LATE_EVENT.name, late, batch.id)
-        ends = {place: (batch.ends[place], high) for place, high in highs.items() if place in batch.ends}
+        ends = {
+            topic_partition: (batch.ends[topic_partition], high)
+            for topic_partition, high in highs.items()
+            if topic_partition in batch.ends
+        }
         if ends:
             self._store.note_event_time_high(NAME, ends)
         return int(late.num_rows)
 
 
-def _first_offsets(sound: pa.Table) -> dict[Place, int]:
-    """For partitions of which the checkpoint doesn't say where the batch begins in them: those that are new to it."""
+def _first_offsets(sound: pa.Table) -> dict[TopicPartition, int]:
+    """For partitions that are new, so that the checkpoint doesn't say where the batch begins in them."""
     grouped = sound.group_by(["topic", "partition"]).aggregate([("offset", "min")])
     names = (grouped.column(name).to_pylist() for name in ("topic", "partition", "offset_min"))
-    return {(topic, partition): first for topic, partition, first in zip(*names, strict=True)}
+    return {TopicPartition(topic, partition): first for topic, partition, first in zip(*names, strict=True)}
 
 
 def _count_dead(dead: pa.Table, conflicts: Sequence[Origin]) -> dict[tuple[str, str], int]:

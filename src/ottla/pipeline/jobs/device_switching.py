@@ -1,6 +1,6 @@
-"""The job `device_switching`: logins to facts by device and day, and alerts for devices that change hands like tools.
+"""The job `device_switching`: logins to facts by device and day, and alerts for devices that many accounts share.
 
-Bad events are left out: they are the dead letters of `collect`.
+Skips bad records: `collect` sends them to dead letters.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from ottla.pipeline.detection.device_step import device_step
 from ottla.pipeline.detection.intake import LOGIN_COLUMNS, logins_of
 from ottla.pipeline.detection.thresholds import load_thresholds
-from ottla.pipeline.events.parsing import ParsingRules, ToDriver
+from ottla.pipeline.events.parsing import ParsingRules, parsed_to_driver
 from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext
 from ottla.pipeline.jobs.verdicts import Verdicts, figures_of
 from ottla.pipeline.retention import kept_from_ms
@@ -28,7 +28,7 @@ def open_job(context: JobContext) -> "DeviceSwitching":
 
 
 class DeviceSwitching:
-    """Holds nothing between batches: what a verdict rests on is in the store."""
+    """Keeps nothing between batches: the facts behind a verdict are in the store."""
 
     name = NAME
     topics = (LOGIN.name,)
@@ -36,14 +36,14 @@ class DeviceSwitching:
 
     def __init__(self, context: JobContext) -> None:
         self._store = context.store
-        # One small topic, few columns: all of it goes to the driver in one job of Spark's.
-        self._to_driver = ToDriver.parsed(ParsingRules.of(context.settings), ("error_class", *LOGIN_COLUMNS))
+        # One small topic, few columns: all of it goes to the driver in one Spark job.
+        self._to_driver = parsed_to_driver(ParsingRules.of(context.settings), ("error_class", *LOGIN_COLUMNS))
         self.preparation = self._to_driver.preparation
         self._limits = load_thresholds(context.settings.get_text("detection.thresholds") or None).device_switching
         self._verdicts = Verdicts(context, NAME, DEVICE_ALERT)
 
     def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
-        rows = self._to_driver.rows(frame)
+        rows = self._to_driver.receive_rows(frame)
         sound = rows.filter(pc.is_null(rows.column("error_class")))
         high_ms = pc.max(sound.column("event_time")).as_py() or 0
         outcome = device_step(

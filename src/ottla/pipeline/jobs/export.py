@@ -3,8 +3,8 @@
     FOLDER/<topic>/day=YYYY-MM-DD/part-<partition>-<first offset>-<last offset>.parquet     by day of the event
     FOLDER/<topic>/part-<partition>-<first offset>-<last offset>.parquet                    by offsets
 
-A round takes some records of every partition; it is in the export as a whole or not at all (`export_state.py`).
-Records are as they stand on the topics, repeated ones too; those that are no sound events are counted only.
+A round takes some records of every partition and enters the export atomically (`export_state.py`). Records are as they
+are on the topics, repeated ones too; bad records are only counted.
 """
 
 import json
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.pipeline.events.parsing import ParsingRules
-from ottla.pipeline.events.preparing import Preparation, prepared
-from ottla.pipeline.export.export_files import TOLD, DayRange, ExportTask
+from ottla.pipeline.events.payloads import ToDriver
+from ottla.pipeline.export.export_files import FILES, DayRange, ExportTask
 from ottla.pipeline.export.export_state import ExportState, Move
 from ottla.spark.mapped_source import register_mapped
 from ottla.spark.source import NAME as OTTLA
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BY_DAY: Final = "day"
-BY_OFFSETS: Final = "offsets"
 DEFAULT_ROUND_RECORDS: Final = 2_000_000
 _ROUND: Final = "round"
 
@@ -32,7 +31,7 @@ Offsets = Mapping[str, Mapping[int, int]]  # topic -> partition -> offset
 
 
 class ExportPlan(NamedTuple):
-    """What to export, and how. Each partition's records from its start to before its end."""
+    """What to export, and how: each partition's records from its start to before its end."""
 
     folder: Path
     starts: Offsets
@@ -43,12 +42,12 @@ class ExportPlan(NamedTuple):
 
     @property
     def shape(self) -> dict[str, Any]:
-        """What one folder's runs have in common; their ends move on."""
+        """The settings that all runs into one folder share; only the ends may move."""
         return {"layout": self.layout, "first_day": self.days.first, "last_day": self.days.last}
 
 
 class Exported(NamedTuple):
-    """`read` are all records of this run's rounds; `rows` and `dead` are of the whole export."""
+    """`read` counts the records of this run; `rows` and `dead` are for the whole export."""
 
     read: int
     rows: Mapping[str, int]
@@ -72,9 +71,9 @@ def export(
     now_ms: int,
     on_progress: Callable[[int], None] = lambda records: None,
 ) -> Exported:
-    """Go on from what the folder has; Spark is started if there is something to do.
+    """Continue the export in the folder; starts Spark if there is something to do.
 
-    `source` are the options of the connector that say where the cluster is.
+    `source` are the options of the connector that name the cluster.
     """
     state = ExportState.open(plan.folder, plan.shape)
     work = state.work_folder / _ROUND
@@ -85,18 +84,19 @@ def export(
         work.mkdir()
         spark = spark or start_spark()
         task = ExportTask(work, rules, now_ms=now_ms, days=plan.days, is_by_day=plan.layout == BY_DAY)
+        to_driver = ToDriver(task, FILES)
         name = connector
         if connector == OTTLA:
             name = f"{OTTLA}_export"
-            register_mapped(spark, name, task, TOLD)
+            register_mapped(spark, name, *to_driver.preparation)
         frame = spark.read.format(name).options(**source, **_bounds(ranges)).load()
-        told = prepared(frame, Preparation(task, TOLD)).collect()
-        files = [row.asDict() for row in told if row["path"] is not None]
+        (reported,), counters = to_driver.receive(frame)
+        files = reported.to_pylist()
         state.commit(
             [_move(plan, file) for file in files],
             next_offsets=_by_topic((each.topic, each.partition, each.end) for each in ranges),
             rows=_summed((file["topic"], file["rows"]) for file in files),
-            dead=_summed((row["error_class"], row["rows"]) for row in told if row["error_class"] is not None),
+            dead=counters.dead,
         )
         shutil.rmtree(work)
         records = sum(each.end - each.start for each in ranges)
@@ -106,24 +106,24 @@ def export(
 
 
 def left_to_read(plan: ExportPlan) -> int:
-    """Offsets between what the folder has and the ends."""
+    """Offsets between the state of the folder and the ends."""
     state = ExportState.open(plan.folder, plan.shape)
     return sum(each.end - each.start for ranges in rounds(plan, state.next_offsets) for each in ranges)
 
 
 def rounds(plan: ExportPlan, done: Offsets) -> Iterator[list[Range]]:
-    """What is left, a round at a time: an equal share of every partition that has something left."""
+    """What is left, round by round: an equal share of every partition that has records left."""
     left = {
         (topic, partition): (max(start, done.get(topic, {}).get(partition, start)), plan.ends[topic][partition])
         for topic, starts in plan.starts.items()
         for partition, start in starts.items()
     }
-    while left := {place: (start, end) for place, (start, end) in left.items() if start < end}:
+    while left := {topic_partition: (start, end) for topic_partition, (start, end) in left.items() if start < end}:
         share = max(1, plan.round_records // len(left))
         yield [
             Range(topic, partition, start, min(start + share, end)) for (topic, partition), (start, end) in left.items()
         ]
-        left = {place: (start + share, end) for place, (start, end) in left.items()}
+        left = {topic_partition: (start + share, end) for topic_partition, (start, end) in left.items()}
 
 
 def _bounds(ranges: list[Range]) -> dict[str, str]:
@@ -143,9 +143,9 @@ def _move(plan: ExportPlan, file: dict[str, Any]) -> Move:
     return Move(str(Path(file["path"]).relative_to(plan.folder)), str(folder / name))
 
 
-def _by_topic(places: Iterable[tuple[str, int, int]]) -> dict[str, dict[int, int]]:
+def _by_topic(offsets: Iterable[tuple[str, int, int]]) -> dict[str, dict[int, int]]:
     found: dict[str, dict[int, int]] = {}
-    for topic, partition, offset in places:
+    for topic, partition, offset in offsets:
         found.setdefault(topic, {})[partition] = offset
     return found
 

@@ -1,11 +1,11 @@
-"""The jobs by name: where each is made, and whether a run has it when none are named. Imports none of them."""
+"""The jobs by name, and their modules. Imports none of them."""
 
 from importlib import import_module
 from typing import Final
 
 from ottla.pipeline.jobs.port import Job, JobContext
 
-# Name -> where its `open_job(context)` is.
+# Name -> the module of its `open_job(context)`.
 JOBS: Final = {
     "collect": "ottla.pipeline.jobs.collect",
     "income_and_tasks": "ottla.pipeline.jobs.income_and_tasks",

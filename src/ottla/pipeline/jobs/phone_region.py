@@ -1,7 +1,8 @@
-"""The job `phone_region`: the number that an account was last seen with to the place that it is from, in `user_region`.
+"""The job `phone_region`: for each account the place that its newest phone number is from, in `user_region`.
 
-Numbers of logins and of verifications that succeeded; the newest by event time counts, whatever the order they come in.
-What can't be told has the country `ZZ` and is counted. Bad events are left out: they are dead letters of `collect`.
+It takes numbers of logins and of successful verifications; the newest by event time counts, in whatever order they
+come. A number of unknown origin has the country `ZZ` and is counted. Skips bad records: `collect` sends them to dead
+letters.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,8 @@ import pyarrow.compute as pc
 from ottla.pipeline.detection.fact_reading import rows_of
 from ottla.pipeline.detection.outcome import arrow_rows
 from ottla.pipeline.detection.phone_region import UNKNOWN_COUNTRY, PhoneRegions
-from ottla.pipeline.events.parsing import Parser, ParsingRules, ToDriver, parsed_schema
+from ottla.pipeline.events.parsing import Parser, ParsingRules, parsed_schema
+from ottla.pipeline.events.payloads import ReadCounters, ToDriver
 from ottla.pipeline.jobs.port import BatchOutcome, JobBatch, JobContext
 from ottla.pipeline.tables import USER_REGION
 from ottla.pipeline.topics import LOGIN, VERIFY
@@ -25,7 +27,7 @@ NAME: Final = "phone_region"
 UNKNOWN_REGIONS: Final = "unknown_regions"
 _VERIFIED: Final = "ok"
 _PARSED: Final = parsed_schema(("topic", "error_class", "event_time", "account_id", "phone", "phone_hash", "outcome"))
-# The newest number of an account; and one row without an account, that says how many records a task has read.
+# The newest number of an account.
 NEWEST: Final = pa.schema(
     [("account_id", pa.string()), ("event_time", pa.int64()), ("phone", pa.string()), ("phone_hash", pa.string())]
 )
@@ -36,7 +38,7 @@ def open_job(context: JobContext) -> "PhoneRegion":
 
 
 class PhoneRegion:
-    """Holds the places of prefixes that it has met, and nothing of accounts."""
+    """Caches the places of prefixes, and keeps nothing about accounts."""
 
     name = NAME
     topics = (LOGIN.name, VERIFY.name)
@@ -52,19 +54,17 @@ class PhoneRegion:
         )
 
     def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
-        rows = self._to_driver.rows(frame)
-        is_count = pc.is_null(rows.column("account_id"))
-        rows_read = pc.sum(rows.filter(is_count).column("event_time")).as_py() or 0
-        fresh = self._fresh(newest(rows.filter(pc.invert(is_count))))
+        (rows,), read = self._to_driver.receive(frame)
+        fresh = self._fresh(newest(rows))
         unknown = sum(row[1] == UNKNOWN_COUNTRY for row in fresh)
         if fresh:
             self._store.upsert(USER_REGION.name, arrow_rows(USER_REGION, fresh), batch.id)
-        return BatchOutcome(rows_read, len(fresh), figures={UNKNOWN_REGIONS: unknown})
+        return BatchOutcome(read.rows_read, len(fresh), figures={UNKNOWN_REGIONS: unknown})
 
     def _fresh(self, rows: pa.Table) -> list[tuple[Any, ...]]:
         """Rows of USER_REGION for accounts whose newest number is newer than the one that is stored.
 
-        `updated_ms` is the time of the event that it is from, so that a late one never takes a newer one's place.
+        `updated_ms` is the time of the event, so that a late event never replaces a newer one.
         """
         accounts = rows.column("account_id").to_pylist()
         stored = {row[0]: row for row in rows_of(self._store, USER_REGION, ((account,) for account in accounts))}
@@ -87,10 +87,10 @@ class NewestNumbers:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found: list[pa.Table] = []
-        rows_read = 0
+        counters = ReadCounters()
         for parsed in self._parser(batches):
-            rows_read += parsed.num_rows
-            # A code that was wrong proves nothing about whose number it is.
+            counters.add(parsed.column("topic")[0].as_py(), parsed.num_rows)
+            # A wrong code proves nothing about the owner of the number.
             counts = pc.or_(
                 pc.equal(parsed.column("topic"), LOGIN.name),
                 pc.fill_null(pc.equal(parsed.column("outcome"), _VERIFIED), False),
@@ -99,11 +99,11 @@ class NewestNumbers:
             found.append(pa.Table.from_batches([sound.select(NEWEST.names)]))
         if found:
             yield from newest(pa.concat_tables(found)).to_batches()
-            yield pa.RecordBatch.from_pylist([{"event_time": rows_read}], schema=NEWEST)
+            yield counters.as_batch()
 
 
 def newest(rows: pa.Table) -> pa.Table:
-    """Of each account the row with the largest event time; of two at the same time that with the greater hash."""
+    """For each account the row with the largest event time; of two at the same time the one with the greater hash."""
     ordered = rows.cast(NEWEST).sort_by(
         [("account_id", "ascending"), ("event_time", "descending"), ("phone_hash", "descending")]
     )

@@ -1,12 +1,13 @@
-"""What a job is: the topics that it reads, the group under which its progress shows, and its work on one batch.
+"""What a job is: the topics that it reads, the group that shows its progress, and its work on one batch.
 
-A job owns no query and no offsets: those are `running`'s. It is made anew for every run, by `open_job(context)` in its
-module, which `known.py` names.
+A job owns no query and no offsets; `running` does. `open_job(context)` in a job's module, which `known.py` names, makes
+a new job for every run.
 """
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
+from ottla.core.types import TopicPartition
 from ottla.pipeline.settings import Settings
 from ottla.pipeline.stores.port import Batch, Store
 
@@ -15,23 +16,21 @@ if TYPE_CHECKING:
 
     from ottla.pipeline.events.preparing import Preparation
 
-Place = tuple[str, int]  # topic and partition
-
 
 class JobBatch(NamedTuple):
-    """One micro-batch: who it is, and where it lies on the topics. `now_ms` is when it was begun.
+    """One micro-batch: its id, and its offsets on the topics. `now_ms` is when it began.
 
-    A batch that is run again after a failure has the same `id`, `starts` and `ends`, and holds the same records.
+    A batch that runs again after a failure has the same `id`, `starts` and `ends`, and holds the same records.
     """
 
     id: Batch
-    starts: Mapping[Place, int]
-    ends: Mapping[Place, int]
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
     now_ms: int
 
 
 class BatchOutcome(NamedTuple):
-    """What became of a batch, in rows; a batch that was run again tells what it did this time."""
+    """What became of a batch, in rows. A batch that ran again counts what it did this time."""
 
     rows_read: int
     rows_written: int
@@ -47,7 +46,7 @@ class JobContext(NamedTuple):
     store: Store
     settings: Settings
     bootstrap: str
-    sends_letters: bool = True  # a replay finds letters that were sent when their events first came
+    is_replay: bool = False  # a replay sends no dead letters and no alerts: the first run has sent them
 
 
 class Job(Protocol):
@@ -58,15 +57,15 @@ class Job(Protocol):
     group: str
 
     def run_batch(self, frame: "DataFrame", batch: JobBatch) -> BatchOutcome:
-        """Work off the records of `frame`, which has the columns of Spark's Kafka source. Raises to be run again."""
+        """Process the records of `frame`, which has the columns of Spark's Kafka source. Raises to be run again."""
 
 
 @runtime_checkable
 class PreparingJob(Protocol):
-    """A job that says beforehand what becomes of records in Spark's workers.
+    """A job that names a function for Spark's workers to apply to the records.
 
-    Where the source can do that while it reads, `frame` has its outcome in place of records: `preparing.prepared` makes
-    the two the same. None where it hangs on something that the job's settings don't say.
+    Our own source applies it while it reads, so that `frame` has the function's results in place of records;
+    `preparing.prepared` applies it where that was not done. None where it depends on more than the job's settings.
     """
 
     preparation: "Preparation | None"
@@ -74,7 +73,7 @@ class PreparingJob(Protocol):
 
 @runtime_checkable
 class FinishingJob(Protocol):
-    """A job that has something left to say when the topics are read to their ends and the run is over (`--once`)."""
+    """A job with work left after the last batch of a run that ends by itself (`--once`)."""
 
     def finish(self, batch: Batch) -> BatchOutcome:
-        """After the last batch, which is `batch`; a run that was cut short before is followed by one that calls it."""
+        """Called after the last batch, which is `batch`. If a run is cut short before, the next one calls it."""

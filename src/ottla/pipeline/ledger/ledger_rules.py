@@ -1,7 +1,7 @@
-"""What the ledger's rules are called, and what tells its entries apart: one place for jobs, stores and reconciliation.
+"""The names of the ledger's rules and the ids of its entries, for jobs, stores and reconciliation.
 
-An entry's id depends on what is paid and on nothing else, so that however often, late or shuffled an event comes, it
-is the same entry. Imports nothing.
+An entry's id depends only on what is paid, so that an event makes the same entry however often, late or shuffled it
+comes. Imports nothing.
 """
 
 from hashlib import sha256
@@ -15,10 +15,10 @@ SEPARATOR: Final = "|"  # in no rule's name
 
 
 def entry_id(event_id: str, rule: str) -> str:
-    """Of the entry that a rule makes of an event."""
+    """The id of the entry that a rule makes of an event."""
     return sha256(f"{rule}{SEPARATOR}{event_id}".encode()).hexdigest()[:ENTRY_ID_DIGITS]
 
 
 def reward_entry_id(account_id: str, task_id: str) -> str:
-    """Of a task's reward. It hangs on the task, not on the event that happened to finish it: that is paid once."""
+    """The id of a task's reward. It depends on the task, not on the event that finished it: a task is paid once."""
     return entry_id(f"{account_id}{SEPARATOR}{task_id}", TASK_REWARD)

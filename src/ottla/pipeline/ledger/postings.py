@@ -1,7 +1,7 @@
 """Events to postings: credits become entries of the ledger, task events the steps of their tasks.
 
-Pure functions of Arrow batches: `postings` runs in Spark's workers, `entries_of` and `steps_of` divide what it gave in
-the driver. Nothing is read or written here.
+Pure functions of Arrow batches: `postings` runs in Spark's workers, `entries_of` and `steps_of` split its rows in the
+driver. Reads and writes nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from ottla.pipeline.tables import LEDGER, TASK_STEP
 from ottla.pipeline.topics import CREDIT as CREDIT_TOPIC
 from ottla.pipeline.topics import TASK as TASK_TOPIC
 
-# What is looked at of PARSED.
+# The columns of PARSED that postings need.
 LOOKED_AT: Final = (
     "topic",
     "partition",
@@ -53,7 +53,7 @@ _FROM: Final = {"amount": "credit", "event_time_ms": "event_time"}
 
 
 class Postings:
-    """`postings` of all that a parser gives; pickled to the workers."""
+    """`postings` of all batches of a parser; pickled to the workers."""
 
     def __init__(self, parser: ArrowFunction) -> None:
         self._parser = parser
@@ -63,9 +63,9 @@ class Postings:
 
 
 def postings(parsed: pa.RecordBatch) -> pa.RecordBatch:
-    """A row for each row: what an entry needs of a credit event, what a step needs of a task event.
+    """A row for each row: the columns of an entry for a credit event, those of a step for a task event.
 
-    An event that is there twice gives the same entry twice: the store keeps one, and says how many more there were.
+    An event that comes twice gives the same entry twice: the store keeps one, and counts the duplicates.
     """
     is_credit = pc.and_(
         pc.equal(parsed.column("topic"), CREDIT_TOPIC.name), pc.is_null(parsed.column("error_class"))
@@ -83,7 +83,7 @@ def postings(parsed: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def entries_of(rows: pa.Table) -> pa.Table:
-    """Columns of LEDGER, in the order of the events' origins: of one id with two bodies the first stays."""
+    """Columns of LEDGER, in the order of the events' origins: of one id with two bodies the store keeps the first."""
     return _sound(rows, CREDIT_TOPIC.name).select(list(LEDGER.column_names))
 
 

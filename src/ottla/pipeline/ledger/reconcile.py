@@ -1,7 +1,7 @@
-"""The proof of the books: balances are the fold of the ledger, and the ledger is what the collected events come to.
+"""Proves the books: balances are the fold of the ledger, and the ledger follows from the collected events.
 
-Reads a store and changes nothing. Every difference is counted, and the first ones of each kind are named. Jobs that
-are behind the topics by different amounts differ for no other reason: let them work off the topics first.
+Reads a store and changes nothing. Counts every difference, and names the first ones of each kind. Jobs with different
+lags cause differences: let them catch up with the topics first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from ottla.pipeline.viewing.table_view import whole
 
 NAMED_OF_A_KIND: Final = 20
 
-# What each kind of difference means, in the order in which they are told.
+# What each kind of difference means, in the order of the report.
 KINDS: Final = {
     "entry_missing": "credit events that were collected and have no entry in the ledger",
     "event_missing": "entries of the rule credit without a collected event",
@@ -46,7 +46,7 @@ _ENTRY_KEY: Final = ["event_id"]
 
 
 class Finding(NamedTuple):
-    """One difference: where, what stands there, and what was expected."""
+    """One difference: where it is, what is there, and what was expected."""
 
     kind: str
     table: str
@@ -56,7 +56,7 @@ class Finding(NamedTuple):
 
 
 class Report(NamedTuple):
-    """`counts` has the kinds that were found; `unprovable` are entries whose events are no longer kept."""
+    """`counts` has the kinds that were found; `unprovable` counts entries whose events are no longer kept."""
 
     checked: Mapping[str, int]
     totals: Mapping[str, int]
@@ -96,7 +96,7 @@ class _Findings:
 
 
 def reconcile(store: Store) -> Report:
-    """Everything is read once, in columns: some 100 bytes of memory for an event of credits or tasks."""
+    """Reads everything once, in columns: about 100 bytes of memory for an event of credits or tasks."""
     findings = _Findings()
     ledger = whole(store, LEDGER, LEDGER.column_names)
     _check_ledger(ledger, findings)
@@ -159,7 +159,7 @@ def fold_tasks(steps: pa.Table) -> pa.Table:
 
 
 def _check_ledger(ledger: pa.Table, findings: _Findings) -> None:
-    """What an entry must be by itself."""
+    """Checks entries on their own."""
     repeated = ledger.group_by("entry_id").aggregate([("event_id", "count")])
     repeated = repeated.filter(pc.greater(repeated.column("event_id_count"), 1)).select(["entry_id", "event_id_count"])
     findings.add("entry_twice", LEDGER.name, repeated.rename_columns(["entry_id", "times"]), ["entry_id"], is_seen=True)
@@ -200,7 +200,7 @@ def _check_rewards(tasks: pa.Table, rewards: pa.Table, findings: _Findings, *, h
     columns = ["entry_id", "account_id", "amount"]
     expected = pa.table([ids, due.column("account_id"), due.column("reward_paid")], names=columns)
     difference = row_difference(expected, _once(rewards.select(columns), "entry_id"), key=["entry_id"])
-    # By their task, which says more than a hash.
+    # By task, which says more than a hash.
     task_of = pa.table([ids, due.column("task_id")], names=["entry_id", "task_id"])
     missing = difference.missing.join(task_of, keys=["entry_id"])
     findings.add("reward_missing", LEDGER.name, missing, _TASK_KEY, is_seen=False)
@@ -215,7 +215,7 @@ def _check_progress(tasks: pa.Table, progress: pa.Table, findings: _Findings, *,
     difference = row_difference(tasks, progress, key=_TASK_KEY)
     findings.add("task_missing", TASK_PROGRESS.name, difference.missing, _TASK_KEY, is_seen=False)
     if has_lost_days:
-        # Steps of days that are gone can't be counted; a task may only be further than the days that are kept say.
+        # Steps of dropped days can't be counted: a task may be further than the remaining days show.
         changed = difference.changed
         is_behind = pc.less(changed.column("steps_done seen"), changed.column("steps_done"))
         difference = difference._replace(changed=changed.filter(is_behind))
@@ -236,7 +236,7 @@ def _of_rule(ledger: pa.Table, rule: str) -> pa.Table:
 
 
 def _once(rows: pa.Table, key: str) -> pa.Table:
-    """One row of each key: those that are there twice have been told already."""
+    """One row of each key: duplicates have been reported already."""
     if len(pc.unique(rows.column(key))) == rows.num_rows:
         return rows
     # `first` needs the order of the rows, which groups in threads don't keep.

@@ -1,1 +1,1 @@
-"""Jobs as streaming queries: their checkpoints, restarts, offsets of groups, figures."""
+"""Jobs as streaming queries: checkpoints, restarts, group offsets, progress figures."""

@@ -1,8 +1,8 @@
 """A job's checkpoint: Spark's folder with the offsets of its batches, and a file that says what it belongs to.
 
-A checkpoint that belongs to another cluster, store or version is refused in words: going on from its offsets would skip
-events in silence. For a topic that was made anew, a new generation begins: other topics go on from where they were.
-One process at a time has it. Local folders only.
+A checkpoint of another cluster, store or version is refused with a reason: its offsets would skip events in silence. If
+a topic was deleted and created again, a new generation of the checkpoint begins, in which the other topics continue
+where they were. One process at a time holds it. Local folders only.
 """
 
 import fcntl
@@ -14,25 +14,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ottla.core.types import TopicPartition
 from ottla.pipeline.fsynced import write_whole
-from ottla.pipeline.jobs.port import Place
 from ottla.pipeline.stores.port import Batch
 
 VERSION: Final = 1
 _ABOUT_FILE: Final = "ottla.json"
 _SPARK_FOLDER: Final = "spark"
 _LOCK_FILE: Final = ".lock"
-_AGAIN: Final = (
-    "To read the topics from their beginning, give another --checkpoint: rows are kept by event id, none comes twice"
-)
+_AGAIN: Final = "To read the topics from their beginning, give another --checkpoint: the store keeps each event id once"
 
 
 class CheckpointRefused(Exception):
-    """This checkpoint can't be gone on from; the message says what it belongs to, and what to do."""
+    """A job can't continue from this checkpoint; the message says what it belongs to, and what to do."""
 
 
 class About(NamedTuple):
-    """What a checkpoint belongs to. Topic ids are of the topics that were there, where the cluster has ids."""
+    """What a checkpoint belongs to. `topic_ids` has the topics that existed, if the cluster has topic ids."""
 
     job: str
     cluster_id: str
@@ -43,7 +41,7 @@ class About(NamedTuple):
 
 
 class Checkpoint:
-    """Of one job, in `folder/<job>`. `claim` first; the others only while it is held."""
+    """Of one job, in `folder/<job>`. All methods but `claimed` need the claim."""
 
     def __init__(self, folder: Path, job: str) -> None:
         self.job = job
@@ -54,12 +52,12 @@ class Checkpoint:
 
     @property
     def spark_folder(self) -> Path:
-        """Of this generation: Spark's own, not to be touched while a query runs."""
+        """Spark's own folder of this generation; nobody else may touch it while a query runs."""
         return self.folder / (_SPARK_FOLDER if self._generation == 0 else f"{_SPARK_FOLDER}-{self._generation}")
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Ours until the end of the block, or of the process however it ends."""
+        """This process holds the checkpoint until the end of the block, or until the process ends in any way."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / _LOCK_FILE, "a+", encoding="utf-8") as file:
             try:
@@ -76,13 +74,16 @@ class Checkpoint:
             yield
 
     def check(self, about: About) -> tuple[str, ...]:
-        """Open it. The topics that were made anew since: `begin_anew` must follow. CheckpointRefused if not ours."""
+        """Open it. Returns topics that were deleted and created again since: then `begin_anew` must follow.
+
+        CheckpointRefused if it belongs to something else.
+        """
         try:
             written = json.loads((self.folder / _ABOUT_FILE).read_text(encoding="utf-8"))
         except FileNotFoundError:
             if self.spark_folder.exists():
                 raise CheckpointRefused(
-                    f"{self.spark_folder} is there, and no {_ABOUT_FILE} that says what it belongs to. {_AGAIN}"
+                    f"{self.spark_folder} exists, but no {_ABOUT_FILE} that says what it belongs to. {_AGAIN}"
                 ) from None
             self._write(about)
             return ()
@@ -101,14 +102,14 @@ class Checkpoint:
         return made_anew
 
     def _remove_unfinished(self) -> None:
-        """Files that a killed driver was writing: Spark never looks at them, but takes the first batch's for a sign
-        that the folder is another query's, and refuses to start.
+        """Remove files that a killed driver was writing. Spark never reads them, but if there is one of the first batch
+        it takes the folder for another query's and refuses to start.
         """
         for folder in (self.spark_folder / "offsets", self.spark_folder / "commits"):
             for path in folder.glob(".*.tmp"):
                 path.unlink(missing_ok=True)
 
-    def begin_anew(self, about: About, offsets: Mapping[Place, int]) -> None:
+    def begin_anew(self, about: About, offsets: Mapping[TopicPartition, int]) -> None:
         """A new generation that begins at these offsets."""
         before = self.spark_folder
         by_topic: dict[str, dict[str, int]] = {}
@@ -117,41 +118,41 @@ class Checkpoint:
         self.starting_offsets = json.dumps(by_topic) if by_topic else "earliest"
         self._generation += 1
         self._write(about)
-        # Not needed once the file says so; a crash before that leaves it, and nothing reads it.
+        # The file has just made it obsolete; after a crash in between it stays, and nothing reads it.
         shutil.rmtree(before, ignore_errors=True)
 
     def batch(self, number: int) -> Batch:
-        """The batch of this number, as stores know it."""
+        """The batch of this number, as stores identify it."""
         metadata = json.loads((self.spark_folder / "metadata").read_text(encoding="utf-8"))
         return Batch(self.job, str(metadata["id"]), number)
 
-    def ends(self, number: int) -> dict[Place, int]:
-        """Where a batch ends on the topics: Spark writes it down before the batch is begun. Empty if it has not."""
+    def ends(self, number: int) -> dict[TopicPartition, int]:
+        """Where a batch ends on the topics: Spark writes that before it starts the batch. Empty if it has not."""
         try:
             lines = (self.spark_folder / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
             return {}
         # The version of the file, the query's settings, then a line for each source: there is one.
         return {
-            (topic, int(partition)): offset
+            TopicPartition(topic, int(partition)): offset
             for topic, partitions in json.loads(lines[2]).items()
             for partition, offset in partitions.items()
         }
 
     def last_finished(self) -> Batch | None:
-        """The last batch that was finished, if any was."""
+        """The last finished batch, if there is one."""
         number = self._last_number("commits")
         return None if number is None else self.batch(number)
 
-    def last_finished_ends(self) -> dict[Place, int]:
-        """Where the last batch that was finished ends; empty if none was."""
+    def last_finished_ends(self) -> dict[TopicPartition, int]:
+        """Where the last finished batch ends; empty without one."""
         return self._last_ends("commits")
 
     def topics_read(self) -> set[str]:
-        """Of the last batch that was begun: if it is run again, it needs them all."""
+        """The topics of the last batch that began: if it runs again, it needs them all."""
         return {topic for topic, _ in self._last_ends("offsets")}
 
-    def _last_ends(self, folder: str) -> dict[Place, int]:
+    def _last_ends(self, folder: str) -> dict[TopicPartition, int]:
         number = self._last_number(folder)
         return {} if number is None else self.ends(number)
 
@@ -175,18 +176,18 @@ class Checkpoint:
 def _differences(written: Mapping[str, Any], about: About) -> list[str]:
     version = written.get("version")
     if version != VERSION:
-        return [f"is of version {version}, and this Ottla's are of version {VERSION}"]
+        return [f"has version {version}, and this Ottla writes version {VERSION}"]
     problems = []
     for name, words in (
-        ("job", "is of the job {}, not of {}"),
-        ("cluster_id", "is of the cluster {}, and --bootstrap leads to {}"),
+        ("job", "belongs to the job {}, not to {}"),
+        ("cluster_id", "belongs to the cluster {}, and --bootstrap leads to {}"),
         ("connector", "was made with --connector {}, not with {}"),
-        ("store", "is of the store {}, and events would be missing from {}"),
+        ("store", "belongs to the store {}, and events would be missing from {}"),
     ):
         was, is_ = written.get(name), getattr(about, name)
         if was != is_:
             problems.append(words.format(was, is_))
     was_topics, are_topics = sorted(written.get("topics", ())), sorted(about.topics)
     if was_topics != are_topics:
-        problems.append(f"is of the topics {', '.join(was_topics)}, and the job reads {', '.join(are_topics)}")
+        problems.append(f"belongs to the topics {', '.join(was_topics)}, and the job reads {', '.join(are_topics)}")
     return problems

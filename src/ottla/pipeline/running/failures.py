@@ -1,7 +1,6 @@
-"""What to say of a query that failed: the one line that says why, out of pages of Java's and Python's.
+"""Why a query failed: the one line that says so, out of pages of Java and Python tracebacks.
 
-And whether another try could end otherwise: a busy machine may start a process the next time, a missing program will
-not be there.
+And whether another try could succeed: a busy machine may start a process the next time, a missing program never will.
 """
 
 import errno
@@ -9,25 +8,25 @@ import os
 import re
 from typing import Final
 
-# The last line of a Python traceback, which Spark hands on within its own message.
+# The last line of a Python traceback, which is part of Spark's message.
 _PYTHON_ERROR: Final = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?([A-Z]\w*): (.+)$", re.M)
 _JAVA_CAUSE: Final = re.compile(r"^Caused by: (?:[\w.$]+\.)?(\w+): (.+)$", re.M)
 _NOT_THE_CAUSE: Final = frozenset({"PythonException", "SparkException", "Py4JJavaError", "StreamingQueryException"})
 _NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)".*?error(?:=\d+, |: \d+ \()([^\n)]+)')
 _NO_WORKER: Final = re.compile(r"^Error from python worker:\s*\n\s*(\S.*)$", re.M)
-# Of Spark's own processes: what they lack now they lack at the next try too.
+# Failures of Spark's own processes: what they lack now they will lack at the next try.
 _LASTING: Final = re.compile(
     r"Cannot run program|No module named|\b(?:ModuleNotFound|Import)Error\b|PYTHON_VERSION_MISMATCH"
     r"|\b(?:ClassNotFoundException|NoClassDefFoundError|UnsatisfiedLinkError|UnsupportedClassVersionError)\b"
     r"|Permission denied|\bAccess(?:Denied|Control)Exception\b"
 )
-# What the data source calls an option is a setting of the pipeline's.
+# The option of the data source, and the setting of the pipeline that sets it.
 _OPTION_AND_SETTING: Final = ("set failOnDataLoss to false", "set source.fails_on_data_loss to false")
 _LONGEST: Final = 600
 
 
 def describe_failure(error: BaseException) -> str:
-    """In words, on one line."""
+    """The reason, on one line."""
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return f"no space left on the disk{f' of {error.filename}' if error.filename else ''}; make room"
     if isinstance(error, OSError) and error.strerror and error.filename:
@@ -57,12 +56,12 @@ def describe_failure(error: BaseException) -> str:
 
 
 def is_lasting(error: BaseException) -> bool:
-    """Whether Spark fails by what it is started with, so that another try would end the same way."""
+    """Whether Spark lacks something that it needs to start, so that another try would fail too."""
     return _is_from_spark(error) and _LASTING.search(_without_plan(str(error))) is not None
 
 
 def _without_plan(text: str) -> str:
-    """What follows is the query's plan and its offsets."""
+    """The part after this line is the query's plan and its offsets."""
     return text.partition("=== Streaming Query ===")[0]
 
 

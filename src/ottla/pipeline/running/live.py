@@ -1,4 +1,4 @@
-"""A run on a terminal: a line for each job that changes in place, and above it what happened. Quiet elsewhere."""
+"""A run on a terminal: a line for each job, redrawn in place, and messages above. Elsewhere only the messages."""
 
 import time
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _RATE_SPAN_S: Final = 5.0
 
 
 class LiveLine:
-    """From `with` to its end. `tell` prints what happens once, everywhere; `show` draws the figures on a terminal."""
+    """From `with` to its end. `report` prints a message, everywhere; `show` draws the figures on a terminal."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or open_console(stderr=True)
@@ -35,7 +35,7 @@ class LiveLine:
             self._live.stop()
             self._live = None
 
-    def tell(self, message: str) -> None:
+    def report(self, message: str) -> None:
         self._console.print(message, highlight=False, soft_wrap=True, markup=False)
 
     def show(self, jobs: Sequence[JobProgress]) -> None:

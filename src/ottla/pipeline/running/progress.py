@@ -1,7 +1,7 @@
-"""The figures of a run: what each job has read, written and refused, and how far it is behind.
+"""The figures of a run: what each job has read, written and refused, and its lag.
 
-Counted per batch by the job's query, read by whoever shows them; a lock keeps the two apart. `--metrics-json` is
-written from here, whole or not at all.
+The job's query counts them batch by batch, displays read them; a lock keeps both apart. Also writes `--metrics-json`,
+atomically.
 """
 
 import json
@@ -18,7 +18,7 @@ from ottla.pipeline.jobs.port import BatchOutcome
 
 
 class JobProgress:
-    """Of one job since the start of this run."""
+    """One job's figures since the start of this run."""
 
     def __init__(self, job: str, group: str) -> None:
         self.job = job
@@ -51,14 +51,14 @@ class JobProgress:
             self.figures.update(outcome.figures)
 
     def add_figures(self, outcome: BatchOutcome, *, took_ms: int) -> None:
-        """Of what was done after the last batch: it read nothing."""
+        """For work after the last batch, which read nothing."""
         with self._lock:
             self.rows_written += outcome.rows_written
             self.figures.update(outcome.figures)
             self.busy_ms += took_ms
 
     def summary(self, seconds: float) -> str:
-        """The run in a line, for its end."""
+        """The run in one line, for its end."""
         parts = [f"{self.job} {self.state}: {self.rows_read:,} events read, {self.rows_written:,} rows written"]
         for count, words in ((self.duplicates, "duplicates"), (self.late, "late"), (self.dead.total(), "dead")):
             if count:
@@ -91,7 +91,7 @@ class JobProgress:
 
 
 class MetricsFile:
-    """Rewritten as a whole with each change, so that who reads it never sees half of one."""
+    """Replaced as a whole with each change, so that a reader never sees half of it."""
 
     def __init__(self, path: Path | None, jobs: Iterable[JobProgress]) -> None:
         self._path = path

@@ -1,6 +1,6 @@
-"""One job as a streaming query: started, watched, restarted with back-off after a failure, stopped between batches.
+"""One job as a streaming query: start, watch, restart with back-off after a failure, stop between batches.
 
-Owned by the runner, which calls `look` again and again from one thread; batches run in a thread of Spark's.
+The runner owns it and calls `look` again and again from one thread; batches run in one of Spark's threads.
 """
 
 import threading
@@ -13,7 +13,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from ottla.clients.errors import ClientError
-from ottla.pipeline.jobs.port import BatchOutcome, FinishingJob, Job, JobBatch, Place
+from ottla.core.types import TopicPartition
+from ottla.pipeline.jobs.port import BatchOutcome, FinishingJob, Job, JobBatch
 from ottla.pipeline.running.checkpoints import Checkpoint, CheckpointRefused
 from ottla.pipeline.running.failures import describe_failure, is_lasting
 from ottla.pipeline.running.group_offsets import GroupOffsets
@@ -37,7 +38,7 @@ _METRIC_NAMES: Final = ("rows_read", "rows_written", "duplicates", "late", "dead
 
 
 class Restarts(NamedTuple):
-    """How often a query that fails is started again, and after which waits."""
+    """How often a failed query restarts, and after which waits."""
 
     most: int
     backoff_ms: int
@@ -48,7 +49,7 @@ class Restarts(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where records come from, and how many at a time. `trigger_ms` is None for all that is there, once."""
+    """Where records come from, and how many at a time. `trigger_ms` None reads all that is there, once."""
 
     connector: str
     options: Mapping[str, str]
@@ -56,11 +57,11 @@ class Source(NamedTuple):
 
 
 class SparkEnded(Exception):
-    """Spark's process is gone, and no query can be started again without it. The runner's says how, and what to do."""
+    """Spark's process is gone, and no query can restart without it. The runner's message says how, and what to do."""
 
 
 class StopAsked(Exception):
-    """Not a failure: the run is to end, and another batch would have begun."""
+    """Not a failure: raised in place of another batch when the run shall end."""
 
 
 class JobQuery:
@@ -78,7 +79,7 @@ class JobQuery:
         progress: JobProgress,
         restarts: Restarts,
         before_start: Callable[[], None],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self.job = job
         self.progress = progress
@@ -89,7 +90,7 @@ class JobQuery:
         self._group_offsets = group_offsets
         self._restarts = restarts
         self._before_start = before_start
-        self._tell = tell
+        self._report = report
         self._query: StreamingQuery | None = None
         self._failures_in_a_row = 0
         self._said_reason: str | None = None  # of the failures in a row
@@ -97,7 +98,7 @@ class JobQuery:
         self._is_in_batch = threading.Event()
         self._is_stopping = threading.Event()
         self._batch_failure: BaseException | None = None
-        self.ends: dict[Place, int] = {}  # of the last batch that was finished
+        self.ends: dict[TopicPartition, int] = {}  # of the last batch that was finished
 
     @property
     def is_over(self) -> bool:
@@ -108,7 +109,7 @@ class JobQuery:
         return self._is_in_batch.is_set()
 
     def start(self) -> None:
-        """Begin, or begin again; what goes wrong is told and tried again later, unless that can't help."""
+        """Start or restart. Reports a failure and tries again later, unless that can't help."""
         self.progress.state = STARTING
         self._batch_failure = None
         try:
@@ -117,7 +118,7 @@ class JobQuery:
         except CheckpointRefused as error:
             self.progress.last_failure = str(error)
             self.progress.state = FAILED
-            self._tell(f"{self.job.name} can't go on: {error}")
+            self._report(f"{self.job.name} can't go on: {error}")
         except ConnectionError as error:  # the cluster's are ClientErrors
             raise SparkEnded from error
         except (ClientError, PySparkException, Py4JJavaError, OSError) as error:
@@ -127,7 +128,7 @@ class JobQuery:
 
     def _start_query(self) -> None:
         self.ends = self._checkpoint.last_finished_ends()
-        # A batch may have been finished by a run that ended before it could tell.
+        # An earlier run may have finished a batch and ended before its commit.
         self._group_offsets.commit(self.ends)
         options = {**self._source.options, "startingOffsets": self._checkpoint.starting_offsets}
         stream = self._spark.readStream.format(self._source.connector).options(**options).load()
@@ -141,7 +142,7 @@ class JobQuery:
         self.progress.state = RUNNING
 
     def look(self, now_s: float) -> None:
-        """See how the query is, and do what is due. SparkEnded when there is nothing to look at any more."""
+        """Check the query and do what is due. SparkEnded if Spark is gone."""
         if self.is_over:
             return
         if self._query is None:
@@ -164,7 +165,7 @@ class JobQuery:
             self._fail(self._batch_failure or error, now_s)
 
     def _finish(self, now_s: float) -> None:
-        """All is read. What fails here is done again after the query has found nothing more to read."""
+        """All is read. If this fails, it is repeated after the query has found nothing more to read."""
         last = self._checkpoint.last_finished()
         if last is not None and isinstance(self.job, FinishingJob):
             began_s = time.monotonic()
@@ -176,13 +177,13 @@ class JobQuery:
         self.progress.state = DONE
 
     def ask_to_stop(self) -> None:
-        """No further batch begins."""
+        """Start no further batch."""
         self._is_stopping.set()
         if self._query is None and not self.is_over:
             self.progress.state = STOPPED
 
     def stop_now(self) -> None:
-        """Whether or not a batch runs: it would be run again from its beginning by the next start."""
+        """Stop even within a batch: the next start runs it again from its beginning."""
         self.ask_to_stop()
         if self._query is not None:
             try:
@@ -194,7 +195,7 @@ class JobQuery:
             self.progress.state = STOPPED
 
     def lose(self, reason: str) -> None:
-        """Spark is gone: nothing can be asked, nor stopped."""
+        """Spark is gone: there is nothing to stop."""
         self._is_stopping.set()
         self._query = None
         if not self.is_over:
@@ -205,21 +206,21 @@ class JobQuery:
         self._failures_in_a_row += 1
         reason = describe_failure(error)
         self.progress.last_failure = reason
-        # Once a batch is through Spark has all that it needs: what is missing later may come back.
+        # After the first batch Spark has all that it needs: what is missing later may come back.
         if is_lasting(error) and not self.progress.batches:
             self.progress.state = FAILED
-            self._tell(f"{self.job.name} is given up, it would fail again: {reason}")
+            self._report(f"{self.job.name} is given up, it would fail again: {reason}")
             return
         if self._failures_in_a_row > self._restarts.most:
             self.progress.state = FAILED
-            self._tell(f"{self.job.name} failed {self._failures_in_a_row} times in a row and is given up: {reason}")
+            self._report(f"{self.job.name} failed {self._failures_in_a_row} times in a row and is given up: {reason}")
             return
         wait_ms = self._restarts.wait_ms(self._failures_in_a_row)
         self.progress.state = WAITING
         self._start_again_at_s = now_s + wait_ms / 1000
         if reason != self._said_reason:
             self._said_reason = reason
-            self._tell(f"{self.job.name} failed and starts again in {wait_ms / 1000:.1f} s: {reason}")
+            self._report(f"{self.job.name} failed and starts again in {wait_ms / 1000:.1f} s: {reason}")
 
     # In the query's thread.
 
@@ -247,7 +248,7 @@ class JobQuery:
         self.progress.add(outcome, took_ms=took_ms)
         self.ends = ends
         if self._failures_in_a_row > 1:
-            self._tell(f"{self.job.name} goes on after {self._failures_in_a_row} failures")
+            self._report(f"{self.job.name} goes on after {self._failures_in_a_row} failures")
         self._failures_in_a_row = 0
         self._said_reason = None
 

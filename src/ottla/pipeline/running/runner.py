@@ -1,7 +1,7 @@
 """Runs jobs until they are done, asked to stop, or given up: one streaming query for each.
 
-Owns the connection to the cluster that checkpoints, lag and group offsets are asked over. Decides nothing of what a
-job does with its records.
+Owns the connection to the cluster for checkpoints, lag and group offsets. Does not know what a job does with its
+records.
 """
 
 import re
@@ -38,12 +38,12 @@ _LOOK_EVERY_S: Final = 0.1
 _TASKS_PER_CORE: Final = 2  # one that takes longer than the others leaves no core idle for long
 _ASK_LAG_EVERY_S: Final = 2.0
 _CLUSTER_PATIENCE_MS: Final = 5_000
-# A batch that is being worked off when the run is to stop gets so long to end by itself.
+# A batch that runs when the run shall stop gets this long to end by itself.
 _LAST_BATCH_S: Final = 30.0
 
 
 class RunPlan(NamedTuple):
-    """What to run, on what. `trigger_ms` is None for all that is on the topics now, once."""
+    """What to run, on what. `trigger_ms` None reads all that is on the topics now, once."""
 
     bootstrap: str
     jobs: tuple[str, ...]
@@ -52,11 +52,11 @@ class RunPlan(NamedTuple):
     checkpoint: Path
     store_name: str
     metrics_json: Path | None
-    replay: str | None = None  # the name of a replay, which has groups of its own and sends no letters
+    replay: str | None = None  # the name of a replay, which has groups of its own and sends no dead letters
 
 
 class Runner:
-    """One run. `run` returns whether all went well; `ask_to_stop` may be called from a signal's handler."""
+    """One run. `run` returns whether all went well; a signal handler may call `ask_to_stop`."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class Runner:
         settings: Settings,
         *,
         open_store: Callable[[], Store],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         show: Callable[[Sequence[JobProgress]], None],
     ) -> None:
         self._plan = plan
         self._settings = settings
         self._open_store = open_store
-        self._tell = tell
+        self._report = report
         self._show = show
         self._is_asked_to_stop = False
         self._lag_asked_at_s = 0.0
@@ -81,7 +81,7 @@ class Runner:
         self._is_asked_to_stop = True
 
     def run(self, start_spark: Callable[[], "SparkSession"]) -> bool:
-        """Raises ClientError if the cluster can't be reached, CheckpointRefused, SparkEnded, or what a store says."""
+        """Raises ClientError if the cluster can't be reached, CheckpointRefused, SparkEnded, or StoreError."""
         with ExitStack() as stack:
             admin = stack.enter_context(
                 Admin(bootstrap_servers=self._plan.bootstrap, default_api_timeout_ms=_CLUSTER_PATIENCE_MS)
@@ -97,7 +97,7 @@ class Runner:
             jobs = []
             for name, checkpoint in zip(self._plan.jobs, checkpoints, strict=True):
                 context = JobContext(
-                    store, self._settings, self._plan.bootstrap, sends_letters=self._plan.replay is None
+                    store, self._settings, self._plan.bootstrap, is_replay=self._plan.replay is not None
                 )
                 job = open_job(name, context)
                 self._check(admin, job, checkpoint)
@@ -105,26 +105,26 @@ class Runner:
             self._warn_of_missing(admin, [job for job, _, _ in jobs])
             self.progress = [JobProgress(job.name, self._group(job)) for job, _, _ in jobs]
             metrics = MetricsFile(self._plan.metrics_json, self.progress)
-            metrics.write()  # a file that can't be written is told now, and not after the first batch
+            metrics.write()  # fails now, not after the first batch, if the file can't be written
             spark = start_spark()
             if self._is_asked_to_stop:
-                return True  # nothing was begun
+                return True  # nothing has started
             queries = [
                 self._query(spark, admin, progress, *parts) for progress, parts in zip(self.progress, jobs, strict=True)
             ]
             retention = RetentionKeeper(
-                store, retention_limits(self._settings), TrimRules.of(self._settings), tell=self._tell
+                store, retention_limits(self._settings), TrimRules.of(self._settings), report=self._report
             )
             try:
                 self._start_all(queries)
                 self._watch(queries, admin, metrics, retention)
             except (SparkEnded, Py4JNetworkError) as error:
-                # Together with us, if one signal went to all processes.
+                # Spark ends together with us if one signal went to all processes.
                 if not self._is_asked_to_stop:
                     how = how_it_ended(is_expected=True) or "Spark does not answer any more"
                     for query in queries:
                         query.lose(how)
-                    raise SparkEnded(self._told_end(how)) from error
+                    raise SparkEnded(self._reported_end(how)) from error
             finally:
                 for query in queries:
                     query.stop_now()
@@ -135,7 +135,7 @@ class Runner:
         for query in queries:
             query.start()
             if query.progress.state == FAILED:
-                # The others would say the same of the Spark that they share.
+                # They share one Spark, so the others would fail the same way.
                 for other in queries:
                     other.ask_to_stop()
                 return
@@ -157,8 +157,8 @@ class Runner:
                     if not query.is_in_batch or now_s > stop_by_s:
                         query.stop_now()
             is_over = all(query.is_over for query in queries)
-            # A job that is given up ends the others too, each after its batch: a part of the tables that goes on
-            # without the rest is not what was asked for.
+            # A job that is given up ends the others too, each after its batch: nobody wants tables of which only a
+            # part goes on.
             if any(query.progress.state == FAILED for query in queries):
                 self._is_asked_to_stop = True
             if is_over or now_s - self._lag_asked_at_s >= _ASK_LAG_EVERY_S:
@@ -170,7 +170,7 @@ class Runner:
                 return
             time.sleep(_LOOK_EVERY_S)
 
-    def _told_end(self, how: str) -> str:
+    def _reported_end(self, how: str) -> str:
         checkpoint = self._plan.checkpoint
         return (
             f"{how}; with it ended the jobs {', '.join(self._plan.jobs)}. Its log: {checkpoint / 'spark.log'}. "
@@ -184,7 +184,7 @@ class Runner:
         except OSError as error:
             if self._metrics_problem != str(error):
                 self._metrics_problem = str(error)
-                self._tell(f"metrics can't be written, the jobs go on: {error}")
+                self._report(f"metrics can't be written, the jobs go on: {error}")
 
     def _query(
         self,
@@ -202,7 +202,7 @@ class Runner:
             store=store,
             source=Source(self._format(job, spark), self._source_options(job, spark), self._plan.trigger_ms),
             checkpoint=checkpoint,
-            group_offsets=GroupOffsets(admin, progress.group, warn=self._tell),
+            group_offsets=GroupOffsets(admin, progress.group, warn=self._report),
             progress=progress,
             restarts=Restarts(
                 settings.get_int("restarts.max"),
@@ -210,14 +210,14 @@ class Runner:
                 settings.get_int("restarts.backoff_max_ms"),
             ),
             before_start=lambda: self._check(admin, job, checkpoint),
-            tell=self._tell,
+            report=self._report,
         )
 
     def _group(self, job: Job) -> str:
         return job.group if self._plan.replay is None else f"{job.group}-{self._plan.replay}"
 
     def _format(self, job: Job, spark: "SparkSession") -> str:
-        """The source's name for Spark: our own one does a job's work on records in the workers that read them."""
+        """The source's name for Spark: our own source applies a job's preparation where it reads records."""
         preparation = job.preparation if isinstance(job, PreparingJob) else None
         if self._plan.connector != OTTLA or preparation is None:
             return self._plan.connector
@@ -226,21 +226,21 @@ class Runner:
         return name
 
     def _source_options(self, job: Job, spark: "SparkSession") -> dict[str, str]:
-        # By pattern, so that topics and partitions that come later are found, and one that is missing is no error.
+        # By pattern, so that later topics and partitions are found, and a missing topic is not an error.
         options = {
             "kafka.bootstrap.servers": self._plan.bootstrap,
-            # From end to end: Spark's own source takes a topic in which the pattern is found anywhere.
+            # Anchored: Spark's own source takes a topic in which the pattern matches anywhere.
             "subscribePattern": f"^(?:{'|'.join(re.escape(topic) for topic in job.topics)})$",
             "maxOffsetsPerTrigger": str(self._settings.get_int("batches.max_events")),
             "failOnDataLoss": "true" if self._settings["source.fails_on_data_loss"] else "false",
         }
         if self._plan.connector == OTTLA:
-            # Topics times partitions are many small slices, and each task has its price.
+            # Topics times partitions are many small slices, and each task costs time.
             options["maxPartitions"] = str(_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
         return options
 
     def _check(self, admin: Admin, job: Job, checkpoint: Checkpoint) -> None:
-        """That the checkpoint is of this cluster, job and store; and of these topics, or it begins anew."""
+        """Checks that the checkpoint belongs to this cluster, job and store; if topics changed, begins it anew."""
         there = [topic for topic in admin.list_topics() if topic in job.topics]
         described = admin.describe_topics(there) if there else {}
         ids = {name: topic.topic_id for name, topic in described.items() if topic.topic_id is not None}
@@ -252,37 +252,44 @@ class Runner:
         if not made_anew and not gone:
             return
         read = checkpoint.last_finished_ends()
-        places = [(name, each.partition) for name, topic in described.items() for each in topic.partitions]
+        topic_partitions = [
+            TopicPartition(name, each.partition) for name, topic in described.items() for each in topic.partitions
+        ]
         checkpoint.begin_anew(
             about,
-            {place: EARLIEST if place[0] in made_anew else read.get(place, EARLIEST) for place in places},
+            {
+                topic_partition: EARLIEST if topic_partition.topic in made_anew else read.get(topic_partition, EARLIEST)
+                for topic_partition in topic_partitions
+            },
         )
         if made_anew:
-            self._tell(
+            self._report(
                 f"{job.name}: deleted and created again, now read from the beginning: {', '.join(made_anew)}; "
-                "records of before that were not read are lost"
+                "records that were not read before are lost"
             )
         if gone:
-            self._tell(f"{job.name}: deleted, records that were not read are lost: {', '.join(gone)}")
+            self._report(f"{job.name}: deleted, records that were not read are lost: {', '.join(gone)}")
 
     def _warn_of_missing(self, admin: Admin, jobs: Sequence[Job]) -> None:
         there = set(admin.list_topics())
         missing = sorted({topic for job in jobs for topic in job.topics} - there)
         if missing:
             what = "counted as empty" if self._plan.trigger_ms is None else "read as soon as they are created"
-            self._tell(f"these topics do not exist, they are {what}: {', '.join(missing)}")
+            self._report(f"these topics do not exist, they are {what}: {', '.join(missing)}")
 
     def _ask_lag(self, queries: Sequence[JobQuery], admin: Admin, now_s: float) -> None:
         self._lag_asked_at_s = now_s
         ends = {query: query.ends for query in queries}  # as they are now: batches go on meanwhile
-        places = {TopicPartition(*place) for read in ends.values() for place in read}
+        topic_partitions = {topic_partition for read in ends.values() for topic_partition in read}
         try:
-            latest = admin.list_offsets(places, Admin.LATEST, waits_for_leaders=False) if places else {}
+            latest = (
+                admin.list_offsets(topic_partitions, Admin.LATEST, waits_for_leaders=False) if topic_partitions else {}
+            )
         except ClientError:
             for query in queries:
                 query.progress.lag = None
             return
         for query, read in ends.items():
-            behind = sum(max(0, latest[TopicPartition(*place)].offset - offset) for place, offset in read.items())
-            # Before its first batch a job has not even looked at what there is.
+            behind = sum(max(0, latest[topic_partition].offset - offset) for topic_partition, offset in read.items())
+            # Before its first batch a job doesn't know what is there.
             query.progress.lag = behind if read or query.is_over else None

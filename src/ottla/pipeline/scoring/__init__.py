@@ -1,1 +1,1 @@
-"""How good the detectors are: alerts held against a planted truth, as tables, a page and plots."""
+"""How good the detectors are: alerts compared with a planted truth, as tables, a page and plots."""

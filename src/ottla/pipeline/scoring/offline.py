@@ -1,12 +1,13 @@
-"""The detectors over events in memory, batch by batch as the jobs run them: quality without Spark, broker or store."""
+"""Runs the detectors over events in memory, batch by batch like the jobs: quality without Spark, broker or store."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.pipeline.detection.address_table import address_table
 from ottla.pipeline.detection.clock import advanced
 from ottla.pipeline.detection.device_step import device_step
 from ottla.pipeline.detection.fact_reading import Lookup
@@ -28,8 +29,12 @@ from ottla.pipeline.detection.phone_region import PhoneRegions
 from ottla.pipeline.detection.private_numbers import number_hider
 from ottla.pipeline.detection.thresholds import Thresholds, default_thresholds
 from ottla.pipeline.events.phone_hashing import plain_number
+from ottla.pipeline.scoring.score import Score, pooled, score_alerts
 from ottla.pipeline.tables import DEVICE_ALERT, INVITE_ALERT, Table
 from ottla.pipeline.topics import LOGIN
+from ottla.pipeline.traffic.generator import Settings, Traffic
+from ottla.pipeline.traffic.regions import address_table as generated_addresses
+from ottla.pipeline.traffic.scenarios import Hardness
 
 _CALLING_CODE: Final = "86"
 BATCH_MS: Final = 20 * 60_000
@@ -109,7 +114,7 @@ class OfflineDetectors:
         self.store.apply(INVITE_ALERT, fraud)
 
     def finish(self) -> OfflineAlerts:
-        """The clock goes to the end of all topics, as a run of `--once` does."""
+        """Moves the clock to the end of all topics, like a run with `--once`."""
         self.feed((), is_final=True)
         return OfflineAlerts(self.store.all_rows(DEVICE_ALERT), self.store.all_rows(INVITE_ALERT))
 
@@ -121,9 +126,9 @@ def detect(
     thresholds: Thresholds | None = None,
     region_of_network: RegionOfNetwork | None = None,
 ) -> OfflineAlerts:
-    """Alerts of a whole run, whose events come in about the order of their time.
+    """Alerts of a whole run, whose events come roughly in the order of their time.
 
-    A batch is so much event time, so that the delay of an alert is that of a stream that is followed as closely.
+    A batch covers `batch_ms` of event time, so that an alert is as late as in a stream with such batches.
     """
     detectors = OfflineDetectors(thresholds=thresholds, region_of_network=region_of_network)
     for _, batch in groupby(events, key=lambda event: event[1]["event_time"] // batch_ms):
@@ -137,3 +142,26 @@ def _arrow(names: Iterable[str], rows: list[tuple[Any, ...]]) -> pa.Table:
     return pa.Table.from_arrays(
         [pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)], schema=schema
     )
+
+
+def measure(
+    seeds: Iterable[int],
+    hardness: Hardness,
+    *,
+    accounts: int,
+    days: int,
+    has_address_table: bool = False,
+    batch_ms: int = BATCH_MS,
+    report: Callable[[int, Score], None] = lambda seed, score: None,
+) -> Score:
+    """One score over all seeds; calls `report` after each run."""
+    region_of_network = address_table(generated_addresses()) if has_address_table else None
+    scores = []
+    for seed in seeds:
+        traffic = Traffic(Settings(seed, accounts, days, hardness))
+        events = ((event.topic, event.value) for event in traffic.events() if isinstance(event.value, dict))
+        alerts = detect(events, batch_ms=batch_ms, region_of_network=region_of_network)
+        score = score_alerts(traffic.truth(), alerts.device_alerts, alerts.invite_alerts)
+        report(seed, score)
+        scores.append(score)
+    return pooled(scores)

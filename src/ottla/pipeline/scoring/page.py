@@ -1,4 +1,4 @@
-"""Scores as one HTML file that needs nothing else: tables, and the plots inside it."""
+"""Scores as one self-contained HTML file: tables and plots."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence

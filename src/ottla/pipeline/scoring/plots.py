@@ -1,6 +1,6 @@
-"""Scores as pictures: PNG files, and the same inside the page. Draws with matplotlib, imported here alone.
+"""Scores as pictures: PNG files, also for the page. Only this module imports matplotlib.
 
-Matplotlib is the one plotting library that writes PNG and needs neither a browser nor a display.
+Matplotlib writes PNG and needs neither a browser nor a display.
 """
 
 import io
@@ -16,7 +16,7 @@ from ottla.pipeline.scoring.score import Line, Score
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Told apart also without colour sight.
+# Distinct for colour-blind readers too.
 _PRECISION: Final = "#0072b2"
 _RECALL: Final = "#e69f00"
 _GOOD: Final = "#009e73"
@@ -27,7 +27,7 @@ _HOUR_MS: Final = 3_600_000
 
 
 def plots(scores: Mapping[str, Score]) -> dict[str, bytes]:
-    """File name -> PNG; `scores` by what stands beside each, such as its hardness."""
+    """File name -> PNG; the keys of `scores` are their labels, such as the hardness."""
     with mpl.rc_context(
         {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "ottla"}
     ):
@@ -41,7 +41,7 @@ def plots(scores: Mapping[str, Score]) -> dict[str, bytes]:
 def _png(figure: Figure) -> bytes:
     FigureCanvasAgg(figure)
     buffer = io.BytesIO()
-    # Without the time and version of its making, so that the same score is the same file.
+    # Without time and version, so that the same score is the same file.
     figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
     return buffer.getvalue()
 

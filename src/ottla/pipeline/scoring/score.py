@@ -1,6 +1,6 @@
-"""Alerts against a planted truth: precision, recall, delay, and what was paid or withheld wrongly. Pure counting.
+"""Compares alerts with a planted truth: precision, recall, delay, and what was paid or withheld wrongly. Pure.
 
-Devices are judged for switching, accounts for invite fraud: a subject counts once, however many alerts it has.
+Devices count for switching, accounts for invite fraud: a subject counts once, however many alerts it has.
 """
 
 import json
@@ -19,12 +19,12 @@ INVITE_RULES: Final = (
     "ring_cycle",
     "ring_device",
 )
-# What an invitation pays in generated traffic; used for truths that don't say what an account was paid.
+# What an invitation pays in generated traffic; for truths that don't say what an account was paid.
 _INVITE_BONUS: Final = 100
 
 
 class Counts(NamedTuple):
-    """Subjects that were told rightly, told wrongly, and missed."""
+    """Subjects with a right alert, with a wrong alert, and missed ones."""
 
     right: int
     wrong: int
@@ -32,9 +32,9 @@ class Counts(NamedTuple):
 
     @property
     def precision(self) -> float | None:
-        """None where nothing was told."""
-        told = self.right + self.wrong
-        return self.right / told if told else None
+        """None without any alert."""
+        alerted = self.right + self.wrong
+        return self.right / alerted if alerted else None
 
     @property
     def recall(self) -> float | None:
@@ -51,11 +51,10 @@ class Counts(NamedTuple):
 
 
 class Delay(NamedTuple):
-    """From when a cheat could be told to its alert, in event time; negative where evidence together was faster."""
+    """From when a cheat could be detected to its alert, in event time; negative where combined evidence was faster."""
 
     median_ms: int
     p95_ms: int
-    worst_ms: int
 
 
 class Line(NamedTuple):
@@ -73,7 +72,7 @@ class Line(NamedTuple):
         ordered = sorted(self.delays_ms)
         if not ordered:
             return None
-        return Delay(ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)], ordered[-1])
+        return Delay(ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)])
 
 
 class Credits(NamedTuple):
@@ -85,8 +84,8 @@ class Credits(NamedTuple):
 
 
 class Score(NamedTuple):
-    """`rules`: an alert that names a rule is right when its subject cheats, and a subject that meets the rule to the
-    letter is missed when no alert of it names the rule. `kinds`: what was planted, by what it is; only recall.
+    """`rules`: an alert that names a rule is right if its subject cheats, and a subject that exactly meets the rule is
+    missed if none of its alerts names the rule. `kinds`: what was planted, by kind; only recall.
     """
 
     settings: Mapping[str, Any]
@@ -94,7 +93,7 @@ class Score(NamedTuple):
     detectors: Sequence[Line]
     rules: Sequence[Line]
     kinds: Sequence[Line]
-    decoys: Mapping[str, tuple[int, int]]  # kind -> wrongly told, planted
+    decoys: Mapping[str, tuple[int, int]]  # kind -> with a wrong alert, planted
     alerts_per_1000_accounts: float
     credits: Credits
 
@@ -109,15 +108,18 @@ def score_alerts(
     for each in truth["devices"]:
         devices.plant(each["device_id"], each["kind"], each["rules"], min(each["rules"].values()))
     for row in device_alerts:
-        devices.tell(row["device_id"], [row["rule"]], row["detected_ms"])
+        devices.add_alert(row["device_id"], [row["rule"]], row["detected_ms"])
     inviters = _Detector("invite_fraud", "accounts")
     for each in truth["inviters"]:
         inviters.plant(each["account_id"], each["kind"], each["rules"], each["decidable_ms"])
     invitees: dict[str, int] = {}
     for row in invite_alerts:
-        inviters.tell(row["inviter_id"], list(json.loads(row["rules"])), row["detected_ms"])
+        inviters.add_alert(row["inviter_id"], list(json.loads(row["rules"])), row["detected_ms"])
         invitees[row["inviter_id"]] = invitees.get(row["inviter_id"], 0) + len(json.loads(row["invitees"]))
-    lines = [devices.line("all", devices.planted, devices.told), inviters.line("all", inviters.planted, inviters.told)]
+    lines = [
+        devices.line("all", devices.planted, devices.alerted),
+        inviters.line("all", inviters.planted, inviters.alerted),
+    ]
     together = Line(
         "together",
         "all",
@@ -133,14 +135,14 @@ def score_alerts(
         [*lines, together],
         [*devices.rule_lines(DEVICE_RULES), *inviters.rule_lines(INVITE_RULES)],
         [*devices.kind_lines(), *inviters.kind_lines()],
-        _decoys(truth["decoys"], devices.told, inviters.told),
+        _decoys(truth["decoys"], devices.alerted, inviters.alerted),
         1000 * (devices.alerts + inviters.alerts) / max(accounts, 1),
         _credits(truth, inviters, invitees),
     )
 
 
 def pooled(scores: Sequence[Score]) -> Score:
-    """Several runs as one: counts add up, and so do delays and credits."""
+    """Several runs as one: adds up counts, delays and credits."""
     first, *others = scores
     for other in others:
         first = Score(
@@ -181,13 +183,13 @@ def _added(lines: Sequence[Line], others: Sequence[Line]) -> list[Line]:
 
 
 class _Detector:
-    """What one detector was to find, and what it has told."""
+    """What one detector should find, and its alerts."""
 
     def __init__(self, name: str, unit: str) -> None:
         self.name = name
         self.unit = unit
         self.planted: dict[str, str] = {}  # subject -> kind
-        self.told: dict[str, set[str]] = {}  # subject -> rules
+        self.alerted: dict[str, set[str]] = {}  # subject -> rules
         self.alerts = 0
         self._rules: dict[str, set[str]] = {}
         self._decidable: dict[str, int] = {}
@@ -198,32 +200,32 @@ class _Detector:
         self._rules.setdefault(subject, set()).update(rules)
         self._decidable[subject] = min(decidable_ms, self._decidable.get(subject, decidable_ms))
 
-    def tell(self, subject: str, rules: Collection[str], detected_ms: int) -> None:
+    def add_alert(self, subject: str, rules: Collection[str], detected_ms: int) -> None:
         self.alerts += 1
-        self.told.setdefault(subject, set()).update(rules)
+        self.alerted.setdefault(subject, set()).update(rules)
         self._detected[subject] = min(detected_ms, self._detected.get(subject, detected_ms))
 
     def delays(self, subjects: Iterable[str]) -> list[int]:
         return [self._detected[each] - self._decidable[each] for each in subjects if each in self._detected]
 
-    def line(self, name: str, planted: Collection[str], told: Collection[str]) -> Line:
-        right = len(set(told) & self.planted.keys())
-        counts = Counts(right, len(told) - right, len(set(planted) - set(told)))
+    def line(self, name: str, planted: Collection[str], alerted: Collection[str]) -> Line:
+        right = len(set(alerted) & self.planted.keys())
+        counts = Counts(right, len(alerted) - right, len(set(planted) - set(alerted)))
         return Line(self.name, name, self.unit, counts, self.delays(planted), self.alerts)
 
     def rule_lines(self, rules: Iterable[str]) -> list[Line]:
         lines = []
         for rule in rules:
-            told = [subject for subject, named in self.told.items() if rule in named]
+            alerted = [subject for subject, named in self.alerted.items() if rule in named]
             planted = [subject for subject, met in self._rules.items() if rule in met]
-            lines.append(self.line(rule, planted, told)._replace(alerts=len(told)))
+            lines.append(self.line(rule, planted, alerted)._replace(alerts=len(alerted)))
         return lines
 
     def kind_lines(self) -> list[Line]:
         lines = []
         for kind in sorted(set(self.planted.values())):
             planted = [subject for subject, each in self.planted.items() if each == kind]
-            found = [subject for subject in planted if subject in self.told]
+            found = [subject for subject in planted if subject in self.alerted]
             lines.append(self.line(kind, planted, found)._replace(alerts=len(found)))
         return lines
 
@@ -246,11 +248,11 @@ def _credits(truth: Mapping[str, Any], inviters: _Detector, invitees: Mapping[st
     accounts = truth["accounts"]
     wrongly_withheld = sum(
         accounts.get(subject, {}).get("invite_bonus", _INVITE_BONUS * invitees[subject])
-        for subject in inviters.told
+        for subject in inviters.alerted
         if subject not in paid
     )
     return Credits(
-        sum(amount for subject, amount in paid.items() if subject not in inviters.told),
-        sum(amount for subject, amount in paid.items() if subject in inviters.told),
+        sum(amount for subject, amount in paid.items() if subject not in inviters.alerted),
+        sum(amount for subject, amount in paid.items() if subject in inviters.alerted),
         wrongly_withheld,
     )

@@ -1,4 +1,4 @@
-"""A score in words and figures, the same in a terminal and on a page."""
+"""A score as text, the same in a terminal and on a page."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -44,7 +44,7 @@ def kind_cells(line: Line) -> list[str]:
 
 
 def notes(score: Score) -> list[str]:
-    """What stands under the table."""
+    """The lines below the table."""
     paid, saved, withheld = score.credits
     decoys = ", ".join(
         f"{kind.replace('_', ' ')} {wrong} of {planted}" for kind, (wrong, planted) in score.decoys.items()

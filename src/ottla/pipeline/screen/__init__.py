@@ -1,1 +1,1 @@
-"""What the pipeline shows on a terminal, and what it shows where there is none."""
+"""What the pipeline shows on a terminal, and without one."""

@@ -1,6 +1,6 @@
-"""A table for a given width: titles are shortened first, then columns left out, then text cut. A figure never is.
+"""A table for a given width: it first shortens titles, then leaves columns out, then cuts text. It never cuts a figure.
 
-Pure: columns and a width give lines.
+A pure function from columns and a width to lines.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _ESSENTIAL: Final = 1
 
 
 class Column(NamedTuple):
-    """`rank` says how soon it is left out: the highest first, 0 and 1 only after all text was cut."""
+    """Columns with the highest `rank` are left out first, those with 0 and 1 only after all text was cut."""
 
     title: str
     cells: Sequence[str]
@@ -65,22 +65,22 @@ def _fit(columns: list[Column], width: int) -> tuple[list[Column], list[int]]:
 
 
 def _with_whole_titles(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
-    """Where there is room after all."""
+    """Widens columns again where there is room."""
     found = list(widths)
-    for place, column in enumerate(columns):
-        more = len(column.title) - found[place]
+    for index, column in enumerate(columns):
+        more = len(column.title) - found[index]
         if not column.is_text and 0 < more <= width - _total(found):
-            found[place] += more
+            found[index] += more
     return found
 
 
 def _with_text_cut(columns: Sequence[Column], widths: Sequence[int], width: int, *, to: Sequence[int]) -> list[int]:
-    """The last columns first; a limit of 0 leaves a column as it is."""
+    """Cuts the last columns first; a limit of 0 leaves a column as it is."""
     found = list(widths)
-    for place, column in reversed(list(enumerate(columns))):
+    for index, column in reversed(list(enumerate(columns))):
         too_much = _total(found) - width
-        if column.is_text and to[place] and too_much > 0:
-            found[place] = max(min(found[place], to[place]), found[place] - too_much)
+        if column.is_text and to[index] and too_much > 0:
+            found[index] = max(min(found[index], to[index]), found[index] - too_much)
     return found
 
 
@@ -97,12 +97,12 @@ def _line(
     columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str], styles: Sequence[str], glyphs: Glyphs
 ) -> Text:
     line = Text(no_wrap=True)
-    for place, (column, width, cell, style) in enumerate(zip(columns, widths, cells, styles, strict=True)):
-        if place:
+    for index, (column, width, cell, style) in enumerate(zip(columns, widths, cells, styles, strict=True)):
+        if index:
             line.append(" " * _GAP)
         if column.is_text:
             cell = cut(cell, width, glyphs)
-            is_last = place == len(columns) - 1
+            is_last = index == len(columns) - 1
             line.append(cell if is_last else cell.ljust(width), style)
         else:
             line.append(cell.rjust(width), style)

@@ -1,6 +1,6 @@
-"""A sign of life while something else has the thread: a beat of its own, that ends with the block.
+"""A sign of life while other work has the thread: a thread of its own, which ends with the block.
 
-Whatever a beat raises (a pipe that nobody reads any more) is raised again where the owner looks next.
+What a beat raises (the pipe is closed) is raised again in the owner's next call.
 """
 
 import threading
@@ -11,7 +11,7 @@ _LOOK_EVERY_S: Final = 0.1
 
 
 class Heartbeat:
-    """From `with` to its end; calls `beat` about ten times a second, which decides what is due."""
+    """From `with` to its end it calls `beat` about ten times a second; `beat` decides what is due."""
 
     def __init__(self, beat: Callable[[], None]) -> None:
         self._beat = beat
@@ -43,7 +43,7 @@ class Heartbeat:
 
 
 class Silence:
-    """Knows how long nothing was said. Times are seconds of one clock."""
+    """Measures how long nothing was printed. Times are seconds of one clock."""
 
     def __init__(self, now_s: float, *, most_s: float) -> None:
         self._said_s = now_s

@@ -1,4 +1,4 @@
-"""The jobs of a run as a table, for `make run` and `ottla pipeline run` alike."""
+"""The jobs of a run as a table, for `make run` and `ottla pipeline run`."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

@@ -1,6 +1,6 @@
-"""The terminal of the caller: whether it can be redrawn, how large it is now, which characters it takes.
+"""The caller's terminal: whether lines can be redrawn, its current size, the characters it can show.
 
-Decides from the environment and from the file that is written to. Draws nothing.
+Decides from the environment and from the output file. Draws nothing.
 """
 
 import os
@@ -36,12 +36,12 @@ ASCII: Final = Glyphs(done="=", left="-", cut="~")
 
 
 def open_console(*, stderr: bool = False) -> Console:
-    """A console that never raises because of a character: what the terminal does not know is printed as an escape."""
+    """A console that never raises because of a character: it prints unknown ones as escapes."""
     stream = sys.stderr if stderr else sys.stdout
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None and stream.errors == "strict":
         reconfigure(errors="backslashreplace")
-    # A terminal without a name knows no colours, unless the caller says that it does.
+    # A terminal without a name has no colours, unless the caller says that it does.
     has_colors = bool(os.environ.get("TERM") or os.environ.get("FORCE_COLOR"))
     # With 0 for a width, rich would print nothing at all.
     environ = {name: value for name, value in os.environ.items() if (name, value) not in _NO_SIZE}
@@ -49,7 +49,7 @@ def open_console(*, stderr: bool = False) -> Console:
 
 
 def open_closed_descriptors() -> None:
-    """Make /dev/null of stdin, stdout or stderr that are closed (`>&-`): the next file would take their place."""
+    """Open /dev/null for stdin, stdout or stderr that are closed (`>&-`): the next open file would get their number."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
@@ -61,13 +61,13 @@ def open_closed_descriptors() -> None:
 
 
 def can_redraw(console: Console) -> bool:
-    """Whether lines can be drawn over. FORCE_COLOR makes a terminal of a pipe for rich, and it is none."""
+    """Whether lines can be redrawn. With FORCE_COLOR rich takes a pipe for a terminal, which it is not."""
     named = bool(console._environ.get("TERM"))
     return console.is_terminal and not console.is_dumb_terminal and named and _is_tty(console.file)
 
 
 def size_of(console: Console) -> Size:
-    """As it is now: a terminal may be resized. COLUMNS and LINES make it smaller, never larger than it is."""
+    """The current size: a user may resize a terminal. COLUMNS and LINES make it smaller, never larger."""
     columns, rows = console.size
     try:
         real = os.get_terminal_size(console.file.fileno())
@@ -80,7 +80,7 @@ def size_of(console: Console) -> Size:
 
 
 def glyphs_of(console: Console) -> Glyphs:
-    """ASCII where the encoding is not Unicode, or the caller asks for the C locale."""
+    """ASCII if the encoding is not Unicode, or if the caller asks for the C locale."""
     environ = console._environ
     # Python itself sets LC_CTYPE to C.UTF-8 where the locale is C.
     asked = [environ.get("LC_ALL"), environ.get("LC_CTYPE", "").replace("C.UTF-8", ""), environ.get("LANG")]
@@ -89,7 +89,7 @@ def glyphs_of(console: Console) -> Glyphs:
 
 
 def printable(console: Console, text: str) -> str:
-    """As the terminal will show it, so that its length can be trusted: escapes for what it does not know, and `?` for
+    """The text as the terminal will show it, so that its length is right: escapes for unknown characters, and `?` for
     control characters, which may come from anybody's events."""
     shown = "".join(each if each.isprintable() else "?" for each in text)
     return shown.encode(console.encoding, "backslashreplace").decode(console.encoding)

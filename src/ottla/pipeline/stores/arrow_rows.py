@@ -1,4 +1,4 @@
-"""Tables as Arrow sees them: their schemas, days and events to rows. Imports no store."""
+"""The tables in Arrow: schemas, days, and events to rows. Imports no store."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime

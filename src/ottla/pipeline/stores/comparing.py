@@ -1,6 +1,6 @@
-"""Two stores, table by table: rows that only one of them has, and rows that say something else. Of any two kinds.
+"""Compares two stores of any kind, table by table: rows that only one of them has, and rows that differ.
 
-Log tables are compared day by day, so that a day of a table has to fit into memory and no more.
+Log tables are compared day by day, so only one day of a table has to fit into memory.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ EXAMPLES_MAX: Final = 20
 
 def compare_stores(here: Store, there: Store) -> Iterator[Difference]:
     for table in TABLES.values():
-        # A key that only says which batch it was differs from run to run: so would every row.
+        # A key that names a batch differs from run to run, so every row would.
         if set(table.key) & set(table.wall_clock):
             continue
         difference = _compare_table(here, there, table)

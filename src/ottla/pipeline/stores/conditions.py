@@ -1,4 +1,4 @@
-"""Conditions on rows, checked against a table and put into the words of pyarrow and SQL."""
+"""Conditions on rows: checked against a table, and translated for pyarrow and SQL."""
 
 import operator
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""128-bit digests of Arrow strings, in numpy: what the indexes of event ids hold in place of the ids.
+"""128-bit digests of Arrow strings, in numpy: indexes of event ids hold them in place of the ids.
 
-Made to be quick and to spread well, not to withstand someone who looks for collisions. Digests are kept in stores:
-another function here is another version of them.
+Fast and well distributed, but not safe against someone who searches for collisions. Stores keep digests: another
+function here needs another version of the stores.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ _FINAL_FACTORS: Final = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85
 
 
 def digest(strings: pa.ChunkedArray | pa.Array) -> tuple[Words, Words]:
-    """Both halves, for each string. A null is like the empty string."""
+    """Both halves, for each string. A null counts as the empty string."""
     array = _one_array(strings)
     count = len(array)
     first = np.empty(count, np.uint64)
@@ -39,9 +39,9 @@ def digest(strings: pa.ChunkedArray | pa.Array) -> tuple[Words, Words]:
         return _digest_rows(rows, longest)
     # Strings of one length are a matrix; ids come in a handful of lengths.
     for length in np.unique(lengths).tolist():
-        places = np.nonzero(lengths == length)[0]
-        rows = data[offsets[places][:, None] + np.arange(length)]
-        first[places], second[places] = _digest_rows(rows, length)
+        positions = np.nonzero(lengths == length)[0]
+        rows = data[offsets[positions][:, None] + np.arange(length)]
+        first[positions], second[positions] = _digest_rows(rows, length)
     return first, second
 
 
@@ -64,9 +64,9 @@ def _digest_rows(rows: npt.NDArray[np.uint8], length: int) -> tuple[Words, Words
     words = np.frombuffer(padded.tobytes(), np.uint64).reshape(count, words_per_row) if length else None
     first = np.full(count, _FIRST_SEED ^ np.uint64(length), np.uint64)
     second = np.full(count, _SECOND_SEED ^ np.uint64(length), np.uint64)
-    for place in range(words_per_row):
+    for position in range(words_per_row):
         assert words is not None
-        word = words[:, place]
+        word = words[:, position]
         first ^= _rotated(word * _FIRST_FACTOR, 31) * _SECOND_FACTOR
         first = _rotated(first, 27) + second
         first = first * np.uint64(5) + _ADDEND

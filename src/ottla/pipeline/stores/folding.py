@@ -7,7 +7,7 @@ from ottla.pipeline.ledger.ledger_rules import reward_entry_id
 
 
 class Step(NamedTuple):
-    """One event of a task. The order of the fields is that of the columns of TASK_STEP after the task."""
+    """One event of a task. The fields are in the order of the columns of TASK_STEP after the task."""
 
     step: int
     steps_total: int
@@ -17,7 +17,7 @@ class Step(NamedTuple):
 
 
 class Reward(NamedTuple):
-    """What a task that is done pays: the entry of the ledger, without its rule."""
+    """What a finished task pays: the entry of the ledger, without its rule."""
 
     entry_id: str
     event_id: str
@@ -39,7 +39,7 @@ def paid_columns(reward: Reward | None) -> tuple[int, int]:
 
 
 def fold_steps(account_id: str, task_id: str, steps: Iterable[Step]) -> Progress:
-    """Steps count by their number, however many events say so; the greatest steps_total and reward count.
+    """A step counts once, however many events report it; the greatest steps_total and reward count.
 
     The task is done at the event time at which the last of its steps was first done.
     """

@@ -1,7 +1,7 @@
 """Which event ids are known, and with which bodies: sorted runs of digests that are merged as they grow.
 
-Stores fill it from what they hold. 24 bytes an id, in files without a name once they are many: they are mapped, so that
-a day of many events takes room on the disk, and memory only as far as the machine has it to spare.
+Stores fill it from their rows. It takes 24 bytes for an id. Long runs are mapped from unnamed files, so a day of many
+events takes disk space, and memory only as far as the machine has some to spare.
 """
 
 import tempfile
@@ -15,13 +15,13 @@ import numpy.typing as npt
 from ottla.pipeline.stores.digests import Words
 
 BYTES_PER_ID: Final = 24
-# Of all days that a store keeps at hand: 16 million ids.
+# For all days that a store keeps in memory: 16 million ids.
 INDEX_BYTES_MAX: Final = 384 * 1024 * 1024
-_MAPPED_IDS: Final = 64 * 1024  # shorter runs lie in memory: each file that is mapped stays open
+_MAPPED_IDS: Final = 64 * 1024  # shorter runs stay in memory: each mapped file is an open file
 
 
 class Run(NamedTuple):
-    """Ids in the order of the first halves of their digests."""
+    """Ids, sorted by the first halves of their digests."""
 
     first: Words
     second: Words
@@ -29,7 +29,7 @@ class Run(NamedTuple):
 
 
 class IdIndex:
-    """Grows only. Runs at least halve in length from one to the next, so that there are few of them."""
+    """It only grows. Each run has at most half the length of the one before, so there are few of them."""
 
     __slots__ = ("_folder", "_runs")
 
@@ -56,20 +56,20 @@ class IdIndex:
         bodies = np.zeros(len(first), np.uint64)
         for run in self._runs:
             last = len(run.first) - 1
-            places = np.searchsorted(run.first, first)
-            inside = np.minimum(places, last)
-            waiting = np.nonzero((places <= last) & (run.first[inside] == first))[0]
-            places = places[waiting]
-            # Nearly always one turn: first halves that are the same belong to the same id.
+            positions = np.searchsorted(run.first, first)
+            inside = np.minimum(positions, last)
+            waiting = np.nonzero((positions <= last) & (run.first[inside] == first))[0]
+            positions = positions[waiting]
+            # Nearly always one turn: equal first halves belong to the same id.
             while len(waiting):
-                same = run.second[places] == second[waiting]
+                same = run.second[positions] == second[waiting]
                 found[waiting[same]] = True
-                bodies[waiting[same]] = run.body[places[same]]
-                waiting, places = waiting[~same], places[~same] + 1
-                there = places <= last
-                waiting, places = waiting[there], places[there]
-                alike = run.first[places] == first[waiting]
-                waiting, places = waiting[alike], places[alike]
+                bodies[waiting[same]] = run.body[positions[same]]
+                waiting, positions = waiting[~same], positions[~same] + 1
+                there = positions <= last
+                waiting, positions = waiting[there], positions[there]
+                alike = run.first[positions] == first[waiting]
+                waiting, positions = waiting[alike], positions[alike]
         return found, bodies
 
 
@@ -77,7 +77,7 @@ def _sorted(runs: Sequence[Run], folder: Path) -> Run:
     order = np.argsort(np.concatenate([run.first for run in runs]), kind="stable")
 
     def columns() -> Iterator[Words]:
-        """One after the other: all of them at once would take the room of the index again."""
+        """One after the other: all at once would need the memory of the whole index again."""
         return (np.concatenate(column)[order] for column in zip(*runs, strict=True))
 
     if len(order) >= _MAPPED_IDS:

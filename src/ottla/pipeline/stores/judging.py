@@ -1,6 +1,6 @@
-"""Which events of a batch are new, which are known, and which have an id that belongs to another body.
+"""Which events of a batch are new, which are known, and which have the id of an event with another body.
 
-A pure function of the batch and of the index of what is known; the same for every store.
+A pure function of the batch and of the index of known ids; the same for every store.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ottla.pipeline.stores.digests import Words
 from ottla.pipeline.stores.id_index import IdIndex
 
-Places = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int64]
 
 
 class Ids(NamedTuple):
@@ -21,20 +21,20 @@ class Ids(NamedTuple):
     second: Words
     body: Words
 
-    def at(self, places: Places) -> "Ids":
-        return Ids(self.first[places], self.second[places], self.body[places])
+    def at(self, rows: Rows) -> "Ids":
+        return Ids(self.first[rows], self.second[rows], self.body[rows])
 
 
 class Verdict(NamedTuple):
-    """Places in the batch: events to be kept, in their order, and those in conflict; the others are duplicates."""
+    """Rows of the batch: events to keep, in their order, and those in conflict; the others are duplicates."""
 
-    kept: Places
-    conflicts: Places
+    kept: Rows
+    conflicts: Rows
     duplicates: int
 
 
 def judge(ids: Ids, known: IdIndex, *, partition: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]) -> Verdict:
-    """Events of one table and one day. Of several with one id that is not known yet the first by origin is kept."""
+    """For events of one table and one day. Of several events with one new id the first by origin is kept."""
     found, known_body = known.find(ids.first, ids.second)
     conflicts = np.nonzero(found & (known_body != ids.body))[0]
     unknown = np.nonzero(~found)[0]
@@ -47,8 +47,8 @@ def judge(ids: Ids, known: IdIndex, *, partition: npt.NDArray[np.int64], offset:
     return Verdict(unknown, conflicts.astype(np.int64), duplicates)
 
 
-def _repeated(first: Words) -> Places:
-    """Places of all values that occur more than once."""
+def _repeated(first: Words) -> Rows:
+    """Rows of all values that occur more than once."""
     order = np.argsort(first, kind="stable")
     ordered = first[order]
     same_as_next = np.empty(len(first), np.bool_)
@@ -60,22 +60,22 @@ def _repeated(first: Words) -> Places:
 
 
 def _later_ones(
-    ids: Ids, places: Places, partition: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]
+    ids: Ids, rows: Rows, partition: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]
 ) -> tuple[list[int], list[int]]:
-    """Of events whose ids are among them more than once, all but the first of each; and of these the conflicts."""
+    """Of events with repeated ids, all but the first of each id; and which of these are conflicts."""
     dropped: list[int] = []
     conflicts: list[int] = []
     first_bodies: dict[tuple[int, int], int] = {}
-    by_origin = places[np.lexsort((offset[places], partition[places]))]
+    by_origin = rows[np.lexsort((offset[rows], partition[rows]))]
     here = ids.at(by_origin)
-    for place, first, second, body in zip(
+    for row, first, second, body in zip(
         by_origin.tolist(), here.first.tolist(), here.second.tolist(), here.body.tolist(), strict=True
     ):
         kept_body = first_bodies.get((first, second))
         if kept_body is None:
             first_bodies[first, second] = body
             continue
-        dropped.append(place)
+        dropped.append(row)
         if kept_body != body:
-            conflicts.append(place)
+            conflicts.append(row)
     return dropped, conflicts

@@ -1,4 +1,4 @@
-"""`open_store`: the store that a command asks for, by its kind and place."""
+"""`open_store`: the store that a command asks for, by its kind and address."""
 
 from pathlib import Path
 from typing import Final
@@ -10,7 +10,7 @@ KINDS: Final = ("embedded", "cassandra")
 
 
 def open_store(kind: str, *, path: str | Path | None = None, cassandra: str | None = None) -> Store:
-    """`path` is the embedded store's folder, `cassandra` is HOST:PORT/KEYSPACE. Tables are made by `initialise`."""
+    """`path` is the embedded store's folder, `cassandra` is HOST:PORT/KEYSPACE. `initialise` creates the tables."""
     if kind == "embedded":
         if path is None:
             raise ValueError("the embedded store needs a folder: --store-path DIR")

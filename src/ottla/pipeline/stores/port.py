@@ -1,6 +1,6 @@
-"""What the jobs ask of a store. Every call may be repeated: a batch that is run again leaves what it left before.
+"""What jobs need of a store. Every call may be repeated: a batch that runs again leaves the same rows.
 
-DataFrames go in where a store may write from executors; what comes back is small, or streamed as Arrow batches.
+A store that may write from executors takes DataFrames; results are small, or streams of Arrow batches.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from ottla.core.types import TopicPartition
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 class StoreError(RuntimeError):
-    """A store could not do what was asked; the message says what, why, and what to do. Nothing was lost by it."""
+    """A store call failed; the message says what failed, why, and what to do. Nothing is lost."""
 
 
 class Batch(NamedTuple):
     """One micro-batch of one job. `run` is the id of its streaming query, which lives in the checkpoint.
 
-    Numbers begin anew with a new checkpoint, so that only both together tell a batch from all others.
+    A new checkpoint starts its numbers at 0, so only both together identify a batch.
     """
 
     job: str
@@ -31,7 +33,7 @@ class Batch(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where on the topics an event lies."""
+    """An event's position on the topics."""
 
     topic: str
     partition: int
@@ -47,7 +49,7 @@ class Appended(NamedTuple):
 
 
 class Posted(NamedTuple):
-    """Entries that were new to the ledger, and tasks that were finished by this batch."""
+    """Entries that were new to the ledger, and tasks that this batch finished."""
 
     entries: int
     duplicates: int
@@ -63,7 +65,7 @@ class Condition(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Rows of one table that two sets of tables do not share, and some of their keys."""
+    """Rows of one table in which two sets of tables differ, and some of their keys."""
 
     table: str
     only_here: int
@@ -73,23 +75,23 @@ class Difference(NamedTuple):
 
 
 class Store(Protocol):
-    """One set of tables. Owned by the driver; closed by who opened it."""
+    """One set of tables. Owned by the driver; whoever opened it closes it."""
 
-    # Whether events are best handed over in the driver, with `append_arrow`, as that is where they are written.
+    # Whether the store writes in the driver, so that `append_arrow` is the better call.
     writes_in_driver: bool
 
     def initialise(self) -> None:
-        """Make the tables that are missing; refuse a set of another version in words."""
+        """Create missing tables; StoreError for a set of another version."""
 
     def append_events(self, events: "DataFrame", batch: Batch) -> Appended:
         """Add sound events to their log tables: each id once, however often and however far apart it comes.
 
-        Columns are those of `parsing.EVENTS`. Of one id with several bodies the first by origin stays. Ids are looked
-        for in the event's own table and day.
+        The columns are those of `parsing.EVENTS`. Of one id with several bodies the first by origin stays. An id is
+        unique within its table and day.
         """
 
     def append_arrow(self, events: pa.Table, batch: Batch) -> Appended:
-        """The same for events that are in the driver already."""
+        """The same for events in the driver."""
 
     def post(self, entries: "DataFrame", steps: "DataFrame", batch: Batch) -> Posted:
         """Add entries to the ledger (columns of LEDGER) and steps to their tasks, then fold both.
@@ -101,22 +103,22 @@ class Store(Protocol):
         """
 
     def post_arrow(self, entries: pa.Table, steps: pa.Table, batch: Batch) -> Posted:
-        """The same for rows that are in the driver already."""
+        """The same for rows in the driver."""
 
     def upsert(self, table: str, rows: pa.Table, batch: Batch) -> None:
         """Rows of a serving table by their key; the newest batch wins."""
 
     def upsert_all(self, rows: Mapping[str, pa.Table], batch: Batch) -> None:
-        """The same for several tables: all of it or nothing where a store can do that, else in this order."""
+        """The same for several tables: atomically where a store can do that, else in this order."""
 
     def delete(self, table: str, keys: Iterable[tuple[Any, ...]], batch: Batch) -> None:
-        """Rows of a serving table go, by their whole key; one that is not there is no error."""
+        """Delete rows of a serving table by their whole keys; a missing row is not an error."""
 
-    def event_time_high(self, job: str, starts: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], int]:
-        """The largest event time before these offsets (topic and partition -> offset), where it was noted."""
+    def event_time_high(self, job: str, starts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """The largest event time before each of these offsets, where `note_event_time_high` has noted it."""
 
-    def note_event_time_high(self, job: str, highs: Mapping[tuple[str, int], tuple[int, int]]) -> None:
-        """Topic and partition -> (offset, the largest event time before it)."""
+    def note_event_time_high(self, job: str, highs: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """For each partition an offset, and the largest event time before it."""
 
     def scan(
         self, table: str, *, columns: Sequence[str] | None = None, where: Sequence[Condition] = ()
@@ -131,21 +133,21 @@ class Store(Protocol):
         """The rows of these partition keys; of a serving table also by whole keys, all or none of them."""
 
     def tables(self) -> Sequence[str]:
-        """Names of the tables that are there."""
+        """Names of the tables that exist."""
 
     def days(self, table: str) -> Sequence[str]:
-        """The days that a table has rows of, in order; of a log table or LOGIN_FACT."""
+        """The days of a table's rows, in order; for a log table or LOGIN_FACT."""
 
     def expire(self, table: str, *, before_day: str) -> int:
-        """Drop the days of such a table before this one; how many were dropped."""
+        """Drop the days of such a table before this one; returns how many."""
 
     def shadow(self, name: str) -> "Store":
-        """A second set of all tables beside this one, for a replay; opened if it is there."""
+        """A second set of all tables beside this one, for a replay; opened if it exists."""
 
     def compare(self, other: "Store") -> Iterator[Difference]:
-        """Table by table, wall-clock columns aside; a table without a difference is not told."""
+        """The differences, table by table, without wall-clock columns; tables without a difference are left out."""
 
     def swap(self, name: str) -> None:
-        """The shadow of this name takes the place of these tables, which stay as the shadow `<name>-before`."""
+        """The shadow of this name replaces these tables, which stay as the shadow `<name>-before`."""
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""A batch's events by table and day: what every store begins with."""
+"""A batch's events by table and day: the first step of every store."""
 
 import itertools
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ import pyarrow as pa
 from ottla.pipeline.stores.arrow_rows import DAY_MS, day_name
 from ottla.pipeline.stores.digests import digest
 from ottla.pipeline.stores.id_index import IdIndex
-from ottla.pipeline.stores.judging import Ids, Places, Verdict, judge
+from ottla.pipeline.stores.judging import Ids, Rows, Verdict, judge
 from ottla.pipeline.stores.port import Origin
 from ottla.pipeline.tables import LOG_TABLES, Table
 from ottla.pipeline.topics import BY_NAME
 
 
 class Group(NamedTuple):
-    """The events of a batch that belong to one table and day, in the order in which they came."""
+    """The events of a batch for one table and day, in the order in which they came."""
 
     table: Table
     day: str
@@ -28,12 +28,12 @@ class Group(NamedTuple):
 def split(events: pa.Table) -> Iterator[Group]:
     """A batch's events by table and day.
 
-    Chunk by chunk: most are of one topic and day, as they were read, and no row of them is copied.
+    Chunk by chunk: most chunks hold one topic and day, as they were read, and none of their rows is copied.
     """
     pieces: dict[tuple[str, int], list[pa.RecordBatch]] = {}
     for chunk in events.to_batches():
-        for place, rows in _by_topic_and_day(chunk):
-            pieces.setdefault(place, []).append(rows)
+        for topic_and_day, rows in _by_topic_and_day(chunk):
+            pieces.setdefault(topic_and_day, []).append(rows)
     unknown = sorted({str(topic) for topic, _ in pieces if topic not in BY_NAME})
     if unknown:
         raise ValueError(f"events of {', '.join(unknown)}: no log table is declared for that topic")
@@ -53,15 +53,15 @@ def _by_topic_and_day(chunk: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], 
     days = chunk.column("event_time").to_numpy() // DAY_MS
     first_day = int(days.min())
     span = int(days.max()) - first_day + 1
-    places = days - first_day
+    groups = days - first_day
     if len(names) > 1:
-        places += topics.indices.to_numpy().astype(np.int64) * span
-    if not bool((places[1:] >= places[:-1]).all()):
-        order = np.argsort(places, kind="stable")
-        chunk, places = chunk.take(pa.array(order)), places[order]
-    starts = [0, *(np.nonzero(places[1:] != places[:-1])[0] + 1).tolist(), len(places)]
+        groups += topics.indices.to_numpy().astype(np.int64) * span
+    if not bool((groups[1:] >= groups[:-1]).all()):
+        order = np.argsort(groups, kind="stable")
+        chunk, groups = chunk.take(pa.array(order)), groups[order]
+    starts = [0, *(np.nonzero(groups[1:] != groups[:-1])[0] + 1).tolist(), len(groups)]
     for start, stop in itertools.pairwise(starts):
-        number, day = divmod(int(places[start]), span)
+        number, day = divmod(int(groups[start]), span)
         yield (names[number], first_day + day), chunk.slice(start, stop - start)
 
 
@@ -71,12 +71,12 @@ def _ids(events: pa.Table) -> Ids:
     return Ids(first, second, body)
 
 
-def origins_at(events: pa.Table, places: Places) -> list[Origin]:
-    """Where these events lie on the topics."""
-    if not len(places):
+def origins_at(events: pa.Table, rows: Rows) -> list[Origin]:
+    """The positions of these events on the topics."""
+    if not len(rows):
         return []
-    rows = events.select(["topic", "partition", "offset"]).take(places).to_pylist()
-    return [Origin(row["topic"], row["partition"], row["offset"]) for row in rows]
+    found = events.select(["topic", "partition", "offset"]).take(rows).to_pylist()
+    return [Origin(each["topic"], each["partition"], each["offset"]) for each in found]
 
 
 def judge_group(group: Group, known: IdIndex) -> Verdict:

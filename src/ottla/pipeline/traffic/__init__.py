@@ -1,1 +1,1 @@
-"""Generated app traffic: normal lives, planted cheats and decoys, with their labels kept apart. Knows no detector."""
+"""Generated app traffic: normal users, planted cheats and decoys, with their labels kept apart. Knows no detector."""

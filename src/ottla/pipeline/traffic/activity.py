@@ -1,7 +1,7 @@
-"""What steps turn into: the events of a session, a registration, a login, an invitation, and what they pay.
+"""Turns steps into events: those of a session, a registration, a login, an invitation, and what they pay.
 
-Events are put on a heap by their time; who takes them off gives them their ids. Money is counted here, where it is
-earned, so that the expected totals are exact by construction.
+Events go on a heap by their time; whoever takes them off assigns their ids. Money is counted here, where users earn it,
+so that the expected totals are exact by construction.
 """
 
 from heapq import heappush
@@ -26,7 +26,7 @@ _PACKAGES: Final = tuple(f"com.app{number:03d}.mobile" for number in range(120))
 
 
 class Activity:
-    """Turns steps into events of one run; keeps the daily tasks that are under way."""
+    """Turns steps into events of one run; keeps the daily tasks in progress."""
 
     __slots__ = ("_daily_steps", "_dice", "_order", "_totals", "day_name", "pending")
 
@@ -39,12 +39,12 @@ class Activity:
         self._daily_steps: dict[str, int] = {}
 
     def start_day(self, day_name: str) -> None:
-        """Daily tasks start over; those that were not finished stay so."""
+        """Daily tasks start over; unfinished ones stay unfinished."""
         self.day_name = day_name
         self._daily_steps.clear()
 
     def play(self, step: Step) -> None:
-        """Put the step's events on the heap; none lies before the step."""
+        """Put the step's events on the heap; none is before the step."""
         kind = step.kind
         if kind == StepKind.SESSION:
             self._session(step)
@@ -99,7 +99,7 @@ class Activity:
                 self._daily_task(step, time_ms + 1_000)
 
     def _register(self, step: Step) -> None:
-        """First login, the code by message, and the welcome task; `amount` is how much of it at least is done."""
+        """First login, the code by message, and the welcome task, of which at least `amount` steps get done."""
         dice = self._dice
         time_ms = step.time_ms
         phone = step.account.phone
@@ -132,7 +132,7 @@ class Activity:
         bonus[inviter.account_id] = bonus.get(inviter.account_id, 0) + INVITE_BONUS
 
     def _daily_task(self, step: Step, time_ms: int) -> None:
-        """The next step of the day's task; now and then one is reported twice, as clients do."""
+        """The next step of the day's task; now and then it is reported twice, as clients do."""
         account_id = step.account.account_id
         done = self._daily_steps.get(account_id, 0)
         if done >= DAILY_STEPS:

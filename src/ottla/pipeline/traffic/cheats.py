@@ -1,8 +1,8 @@
 """The planted cheats, one function for each kind, from plain to careful by the hardness of the run.
 
-Each makes its own accounts and returns nothing: steps go to the population, labels to the truth. The most careful
-inviters know the rules and stay just under each of them; what gives them away is several of them nearly met at once.
-Only rings have no "just under": a cycle is one or is none.
+Each creates its own accounts and returns nothing: steps go to the population, labels to the truth. The most careful
+inviters know the rules and stay just under each of them; they are found because they nearly meet several at once. Only
+rings have no "just under": a cycle either exists or not.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,14 +33,14 @@ def many_accounts(scene: Scene) -> None:
             continue
         begin_ms = first_ms + (day - first_day) * DAY_MS
         for index, account in enumerate(dice.shuffled(farm)):
-            # A little before the even share, so that the last one is surely within the span.
+            # A little before the even share, so that the last one is certainly within the span.
             time_ms = begin_ms + index * span_ms // len(farm) + dice.between(0, span_ms // len(farm) // 3)
             if time_ms + 10 * MINUTE_MS < population.end_ms:
                 population.add_step(StepKind.SESSION, time_ms, account, login_kind="switch", amount=dice.between(2, 9))
 
 
 def ping_pong(scene: Scene) -> None:
-    """Two accounts on one phone, to and fro within minutes."""
+    """Two accounts on one phone, back and forth within minutes."""
     population, labels, hardness = scene
     dice = population.dice
     city = population.random_city()
@@ -61,7 +61,7 @@ def ping_pong(scene: Scene) -> None:
 
 
 def shared_device(scene: Scene) -> None:
-    """Invitees made on the inviter's own phone; the careful reset it, and keep model and network."""
+    """Invitees created on the inviter's own phone; careful cheats reset it, and keep model and network."""
     population, _, hardness = scene
     inviter = _inviter(scene)
     count = hardness.choose(8, 6, 8)
@@ -95,7 +95,7 @@ def shared_device(scene: Scene) -> None:
 
 
 def burst(scene: Scene) -> None:
-    """Many invitations within five minutes; the careful stop at five, and go on hours later."""
+    """Many invitations within five minutes; careful cheats stop at five, and go on hours later."""
     hardness = scene.hardness
     count = hardness.choose(20, 9, 5)
     span_ms = hardness.choose(120, 270, 285) * 1000
@@ -118,14 +118,14 @@ def daily_volume(scene: Scene) -> None:
 
 
 def idle_invitees(scene: Scene) -> None:
-    """Accounts that are made, do the rewarded task, and are never seen again."""
+    """Accounts that register, do the rewarded task, and never come back."""
     hardness = scene.hardness
     count, idle = hardness.choose(10, 7, 8), hardness.choose(10, 6, 6)
     times = scene.spaced_times(
         count, gap_min_ms=30 * MINUTE_MS, gap_max_ms=hardness.choose(90, 240, 600) * MINUTE_MS, tail_ms=DAY_MS + HOUR_MS
     )
     inviter = _inviter(scene)
-    # Three of four idle are fewer than the rule asks for, two numbers in a row likewise.
+    # Three of four idle invitees are fewer than the rule needs, and so are two numbers in a row.
     first_number = scene.population.keep_run(inviter.home_city, 1) if hardness is Hardness.HARD else None
     invited = []
     for index, time_ms in enumerate(times):
@@ -137,7 +137,7 @@ def idle_invitees(scene: Scene) -> None:
 
 
 def neighbour_numbers(scene: Scene) -> None:
-    """SIM cards bought by the box: their numbers follow each other; the careful mix boxes, two cards of each."""
+    """SIM cards bought by the box: their numbers are neighbours; careful cheats mix boxes, two cards of each."""
     population, _, hardness = scene
     count = hardness.choose(8, 6, 8)
     neighbours, span = hardness.choose(8, 4, 2), hardness.choose(8, 15, 20)
@@ -164,7 +164,7 @@ def neighbour_numbers(scene: Scene) -> None:
 
 
 def region_mismatch(scene: Scene) -> None:
-    """Numbers of one far province, accounts that appear from the inviter's city; the careful mix in local ones."""
+    """Numbers of one far province, accounts that appear in the inviter's city; careful cheats mix in local ones."""
     population, _, hardness = scene
     count, foreign = hardness.choose(8, 7, 7), hardness.choose(8, 6, 5)
     inviter = _inviter(scene)
@@ -185,7 +185,7 @@ def region_mismatch(scene: Scene) -> None:
 
 
 def ring_cycle(scene: Scene) -> None:
-    """Everyone is invited by the next, the first by the last."""
+    """Each account invites the next, and the last invites the first."""
     population, _, hardness = scene
     size = hardness.choose(3, 4, 6)
     gap_ms = hardness.choose(90, 300, 900) * MINUTE_MS
@@ -224,7 +224,7 @@ def ring_device(scene: Scene) -> None:
 
 
 class CheatKind(NamedTuple):
-    """A kind and how many accounts it takes at most; `accounts_min` is the smallest run that has room for it."""
+    """A kind and the most accounts it takes; `accounts_min` is the smallest run with room for it."""
 
     plant: Callable[[Scene], None]
     size: tuple[int, int, int]
@@ -259,7 +259,7 @@ def _farm(scene: Scene, kind: str, times: Sequence[int]) -> None:
 
 
 def _inviter(scene: Scene) -> Account:
-    """Lives like any other user beside what it does here."""
+    """Also uses the app like any other user."""
     return scene.population.new_account(home_city=scene.population.random_city())
 
 
@@ -270,12 +270,12 @@ def _scripted(scene: Scene, city: int, *, device: Device | None = None) -> Accou
 
 
 def _tail_ms(hardness: Hardness) -> int:
-    """Fakes of the careful are given away by what they leave undone: the run goes on long enough to see it."""
+    """Careful cheats are found by what their fakes leave undone: the run must be long enough to see it."""
     return DAY_MS + HOUR_MS if hardness is Hardness.HARD else 0
 
 
 def _is_idle(hardness: Hardness, index: int) -> bool:
-    """Plain cheats leave all their fakes idle, others play with every second one; the careful know the rule's share."""
+    """Plain cheats leave all their fakes idle, others every second one; careful cheats know the rule's share."""
     if hardness is Hardness.HARD:
         return index % 3 != 1
     return hardness is Hardness.EASY or index % 2 == 0

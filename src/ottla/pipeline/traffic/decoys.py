@@ -1,4 +1,4 @@
-"""Honest users who look like cheats: the closer to a rule's limit, the harder the run; none of them is one."""
+"""Honest users who look like cheats: the harder the run, the closer they are to a rule's limit."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -9,7 +9,7 @@ from ottla.pipeline.traffic.truth import DecoyLabel, DeviceLabel, Invited, invit
 
 
 def family_phone(scene: Scene) -> None:
-    """Parent and child on one phone; at the hardest a third person, on days of her own."""
+    """Parent and child on one phone; in the hardest run also a third person, on other days."""
     population, labels, hardness = scene
     dice = population.dice
     city = population.random_city()
@@ -19,7 +19,7 @@ def family_phone(scene: Scene) -> None:
     invited = []
     first_day = 0
     if dice.chance(0.5):
-        # The one invitation that shares a device and is honest.
+        # The one honest invitation on a shared device.
         time_ms = population.start_ms + dice.between(9 * 60, 20 * 60) * MINUTE_MS
         invited = [scene.invite(family[0], family[1], time_ms, is_idle=False)]
         first_day = 1 if hardness is not Hardness.HARD else 4
@@ -48,7 +48,7 @@ def cafe_network(scene: Scene) -> None:
 
 
 def campus_network(scene: Scene) -> None:
-    """Students behind one /24 with the few phones that are in fashion; one invites friends, some with her model."""
+    """Students behind one /24 with a few popular phones; one invites friends, some with her model."""
     population, _, hardness = scene
     dice = population.dice
     city = population.random_city()
@@ -71,7 +71,7 @@ def campus_network(scene: Scene) -> None:
 
 
 def resold_device(scene: Scene) -> None:
-    """A phone changes hands: days apart, or at the hardest within the day."""
+    """A phone is sold: days apart, or in the hardest run within the day."""
     population, labels, hardness = scene
     dice = population.dice
     device = population.new_device()
@@ -112,7 +112,7 @@ def super_inviter(scene: Scene) -> None:
         friend = _user(scene, city)
         friend.is_scripted = scene.loses_interest()
         friends.append(friend)
-        # Day after day, in groups at most as large as a chat that just went well.
+        # Day after day, in groups no larger than a good chat brings.
         day, place = divmod(index, a_day)
         group, member = divmod(place, hardness.choose(2, 3, 4))
         time_ms = population.start_ms + day * DAY_MS + 9 * HOUR_MS + group * 100 * MINUTE_MS + member * 80_000
@@ -122,7 +122,7 @@ def super_inviter(scene: Scene) -> None:
 
 
 class DecoyKind(NamedTuple):
-    """A kind, how many accounts it takes at most, and the smallest run that has room for it."""
+    """A kind, the most accounts it takes, and the smallest run with room for it."""
 
     plant: Callable[[Scene], None]
     size: tuple[int, int, int]
@@ -139,7 +139,7 @@ DECOYS: Final = (
 
 
 def _user(scene: Scene, city: int, device: Device | None = None) -> Account:
-    """Lives by the day's rhythm like anyone."""
+    """Uses the app in a normal daily rhythm."""
     return scene.population.new_account(home_city=city, device=device)
 
 

@@ -20,12 +20,12 @@ ENVELOPE: Final = (
     "app_version",
 )
 
-# Made once: `json.dumps` with these settings would make a new encoder for each event.
+# Shared: `json.dumps` with these settings would create an encoder for each event.
 _encode: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False).encode
 
 
 class Event(NamedTuple):
-    """What is sent: `value` is the object to encode, or raw bytes for an event that is broken on purpose."""
+    """An event to send: `value` is the object to encode, or raw bytes for an event that is broken on purpose."""
 
     topic: str
     key: str
@@ -40,7 +40,7 @@ def encode_value(event: Event) -> bytes:
 
 
 def json_line(event: Event) -> str:
-    """The event as one line of a file; raw bytes become a string, since they are no JSON of their own."""
+    """The event as one line of a file; raw bytes become a string, since they are not JSON."""
     value = event.value
     shown = value.decode(errors="replace") if isinstance(value, bytes) else value
     return _encode({"topic": event.topic, "key": event.key, "value": shown})

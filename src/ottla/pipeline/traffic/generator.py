@@ -1,7 +1,7 @@
 """The seeded generator of app traffic: the same settings give the same events, byte for byte, on every machine.
 
-The population is made at once; days are planned one by one and their sessions turned into events as time goes on, so
-that memory grows with the accounts and not with the events.
+It creates the population at once, plans days one by one and turns their sessions into events as time goes on, so that
+memory grows with the accounts and not with the events.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from ottla.pipeline.traffic.population import (
 from ottla.pipeline.traffic.scenarios import Hardness, Scene
 from ottla.pipeline.traffic.truth import Labels, Totals, truth_document
 
-# Monday, 1 September 2025, midnight in China: in the past for everyone, as an event of the future is a bad one.
+# Monday, 1 September 2025, midnight in China: in the past for everyone, as events of the future are bad.
 DEFAULT_START_MS: Final = 1_756_656_000_000
 _CHINA: Final = timezone(timedelta(hours=8))
 
@@ -51,7 +51,7 @@ _FRIENDS_MAX: Final = 4  # invitations of an ordinary user: below every rule abo
 
 
 class Settings(NamedTuple):
-    """What a run is made from."""
+    """The parameters of a run."""
 
     seed: int
     accounts: int
@@ -82,7 +82,7 @@ class Traffic:
         self._add_ordinary_users()
         watched = [label.device.device_id for label in self._labels.devices]
         self._totals = Totals(TOPIC_NAMES, watched)
-        # Part of every event id: runs of other settings may share a topic.
+        # Part of every event id: runs with other settings may share a topic.
         made_from = (settings.seed, settings.accounts, settings.days, settings.hardness.value, settings.start_ms)
         self._run_tag = sha256(repr(made_from).encode()).hexdigest()[:8]
         self._event_count = 0
@@ -94,7 +94,7 @@ class Traffic:
             day_ms = self.settings.start_ms + day * DAY_MS
             activity.start_day(datetime.fromtimestamp(day_ms / 1000, _CHINA).strftime("%Y%m%d"))
             for step in self._steps_of_day(day, day_ms):
-                # What lies before this step can no longer be preceded by anything.
+                # No later step can have events before this one.
                 while pending and pending[0][0] < step.time_ms:
                     yield self._finished(pending)
                 activity.play(step)
@@ -136,7 +136,7 @@ class Traffic:
         return Event(topic.name, value[topic.key_field], value, time_ms)
 
     def _plant(self) -> None:
-        """Cheats and decoys: one group of each kind where they fit, then in turn up to their share."""
+        """Plants cheats and decoys: one group of each kind where they fit, then in turn up to their share."""
         wanted = self.settings.accounts
         place = list(Hardness).index(self.settings.hardness)
         scene = Scene(self._population, self._labels, self.settings.hardness)
@@ -173,7 +173,7 @@ class Traffic:
                 hosts.append(account)
 
     def _join(self, scene: Scene, account: Account, hosts: list[Account], invitations: dict[str, int]) -> None:
-        """A new user of these days, by a friend's invitation or alone."""
+        """A new user, by a friend's invitation or alone."""
         population = self._population
         dice = self._dice
         time_ms = population.moment(2 * HOUR_MS)

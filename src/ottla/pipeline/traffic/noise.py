@@ -1,6 +1,6 @@
-"""What goes wrong on the way: events sent twice, late, or broken. The truth of a run stays as it is.
+"""Noise: events that are sent twice, late, or broken. The truth of a run stays as it is.
 
-Broken events are added beside the sound ones, each a copy with an id of its own and one thing wrong.
+Broken events are additional: each is a copy of a sound one with an id of its own and one fault.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from ottla.pipeline.traffic.events import Event, encode_value
 from ottla.pipeline.traffic.population import HOUR_MS, MINUTE_MS, Dice
 
-# An event is late when it lies more than an hour behind: these are so without doubt.
+# An event is late if it is more than an hour behind: these certainly are.
 _LATE_MIN_MS: Final = 65 * MINUTE_MS
 _LATE_MAX_MS: Final = 3 * HOUR_MS
 _REPEAT_MAX_MS: Final = 2 * HOUR_MS
@@ -33,10 +33,10 @@ class NoiseRates(NamedTuple):
 
 
 def with_noise(events: Iterable[Event], rates: NoiseRates, *, seed: int, counts: dict[str, object]) -> Iterator[Event]:
-    """The events with noise among them; `counts` says in the end how much of each there was.
+    """The events with noise; `counts` has the number of each kind in the end.
 
-    Held-back events wait in a heap by the event time at which they are let go, so memory grows with the rates. They are
-    late in the stream as a whole; in a partition of few events some may not be, as lateness is judged there.
+    Delayed events wait in a heap by the event time of their release, so memory grows with the rates. They are late in
+    the stream as a whole; in a partition with few events some may not be, as lateness is defined by partition.
     """
     dice = Dice(seed ^ _SEED_MASK)
     held: list[tuple[int, int, Event]] = []
@@ -50,7 +50,7 @@ def with_noise(events: Iterable[Event], rates: NoiseRates, *, seed: int, counts:
             heappush(held, (now_ms + dice.between(_LATE_MIN_MS, _LATE_MAX_MS), order, event))
         else:
             yield event
-            # After the event that they are behind: before it they might not be late.
+            # After the event that they follow: before it they might not be late.
             while held and held[0][0] <= now_ms:
                 yield heappop(held)[2]
         if dice.chance(rates.duplicates):
@@ -67,7 +67,7 @@ def with_noise(events: Iterable[Event], rates: NoiseRates, *, seed: int, counts:
 
 
 def broken(event: Event, kind: str, *, number: int) -> Event:
-    """A copy of an event with one thing wrong."""
+    """A copy of an event with one fault."""
     assert isinstance(event.value, dict)
     value = dict(event.value)
     value["event_id"] = f"{value['event_id']}-bad-{number:x}"
@@ -75,7 +75,7 @@ def broken(event: Event, kind: str, *, number: int) -> Event:
         whole = encode_value(event._replace(value=value))
         return event._replace(value=whole[: len(whole) // 2])
     if kind == "missing_field":
-        # The account of an invite is its inviter where it isn't given.
+        # An invite without an account belongs to its inviter.
         del value["inviter_id" if "inviter_id" in value else "account_id"]
     elif kind == "wrong_type":
         value["event_time"] = "yesterday"

@@ -1,7 +1,7 @@
-"""Who takes part: accounts, their phones, devices and homes, and the steps that scenarios have planned for them.
+"""The population: accounts, their phones, devices and homes, and the steps that scenarios have planned for them.
 
-All chance comes from one `Dice`, which stands on `Random.random()` alone: that is the same on every machine and in
-every version of Python, where other methods and the functions of libm promise less.
+All randomness comes from one `Dice`, which uses only `Random.random()`: that is the same on every machine and in every
+version of Python, while other methods and the functions of libm promise less.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Dice:
-    """The chance of a whole run, in the order it is asked for."""
+    """The randomness of a whole run, in the order of the calls."""
 
     __slots__ = ("random",)
 
@@ -70,7 +70,7 @@ class Device:
 
 
 class Account:
-    """A user, or what passes for one. `is_scripted` accounts do only what a scenario has planned for them."""
+    """A user, real or fake. `is_scripted` accounts do only what a scenario has planned for them."""
 
     __slots__ = (
         "account_id",
@@ -103,12 +103,12 @@ class Account:
 
     @property
     def is_phone_from_home(self) -> bool:
-        """Whether number and addresses are of one province, as a job sees it."""
+        """Whether number and addresses are of one province, as a job sees them."""
         return self.phone_city >= 0 and CITIES[self.phone_city].province == CITIES[self.home_city].province
 
 
 class StepKind:
-    """What a planned step is, as small numbers."""
+    """The kind of a planned step."""
 
     LOGIN: Final = 0
     SESSION: Final = 1
@@ -131,7 +131,7 @@ class Step(NamedTuple):
 
 
 class Population:
-    """All accounts, made once for a run; owns the numbers and ids that are given out."""
+    """All accounts of a run; assigns numbers and ids."""
 
     def __init__(self, dice: Dice, *, start_ms: int, days: int) -> None:
         self.dice = dice
@@ -185,7 +185,7 @@ class Population:
         return f"{ip.rpartition('.')[0]}.{self.dice.between(1, 254)}"
 
     def keep_run(self, city: int, span: int) -> int:
-        """The first of numbers that lie within `span` of each other and that nobody else gets."""
+        """The first of a run of numbers within `span` that nobody else gets."""
         kept = self._kept_blocks[city]
         while True:
             block = self.dice.between(0, NUMBERS_PER_CITY // _BLOCK - 1)
@@ -218,7 +218,7 @@ class Population:
         steps.append(Step(time_ms, self._step_count, kind, account, device, ip, login_kind, amount, invitee))
 
     def moment(self, span_ms: int) -> int:
-        """A time in the day's waking hours from which `span_ms` still fits into the run, as well as it can."""
+        """A time in the day's waking hours, if possible so early that `span_ms` still fits into the run."""
         latest_ms = self.end_ms - span_ms - HOUR_MS
         earliest_ms = self.start_ms + 10 * MINUTE_MS
         if latest_ms <= earliest_ms:

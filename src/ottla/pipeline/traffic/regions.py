@@ -1,6 +1,6 @@
 """Where generated users live and where their phone numbers come from.
 
-The number ranges are real ones of their cities, so that a geocoder finds the city. Addresses lie in 100.64.0.0/10,
+The number ranges are real ones of their cities, so that a geocoder finds the city. Addresses are in 100.64.0.0/10,
 which no user of the internet has: a second octet for each city.
 """
 

@@ -1,4 +1,4 @@
-"""What cheats and decoys are built from: how hard they are to tell, invitations, and sessions on a shared device."""
+"""Building blocks of cheats and decoys: their hardness, invitations, and sessions on a shared device."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -23,14 +23,14 @@ class Hardness(Enum):
 
 
 class Scene(NamedTuple):
-    """What every scenario writes to."""
+    """Where every scenario writes."""
 
     population: Population
     labels: Labels
     hardness: Hardness
 
     def spaced_times(self, count: int, *, gap_min_ms: int, gap_max_ms: int, tail_ms: int = 0) -> list[int]:
-        """Times that follow each other by a gap from that range, scaled down where the run is too short for them."""
+        """Times with gaps from that range, scaled down if the run is too short for them."""
         population = self.population
         gaps = [population.dice.between(gap_min_ms, gap_max_ms) for _ in range(count - 1)]
         room_ms = population.end_ms - population.start_ms - tail_ms - 3 * 60 * MINUTE_MS
@@ -43,7 +43,7 @@ class Scene(NamedTuple):
         return times
 
     def loses_interest(self) -> bool:
-        """Whether an honest newcomer never comes back: the more of them, the less an idle account says."""
+        """Whether an honest newcomer never comes back: the more there are, the less an idle account means."""
         chance = {Hardness.EASY: 0.0, Hardness.MEDIUM: 0.1, Hardness.HARD: 0.2}[self.hardness]
         return chance > 0 and self.population.dice.chance(chance)
 
@@ -58,10 +58,10 @@ class Scene(NamedTuple):
         is_idle: bool = False,
         is_new: bool = True,
     ) -> Invited:
-        """The invitee registers, the invitation is counted; who isn't idle uses the app within the hour."""
+        """The invitee registers, the invitation counts; an invitee that isn't idle uses the app within the hour."""
         population = self.population
         dice = population.dice
-        # No step is moved by the run's edges, or invitations would pile up there.
+        # The run's edges must move no step, or invitations would pile up there.
         time_ms = min(max(time_ms, population.start_ms + 3 * MINUTE_MS), population.end_ms - MINUTE_MS)
         device = device or invitee.device
         ip = invitee.home_ip if ip is None else ip
@@ -100,7 +100,7 @@ class Scene(NamedTuple):
             last = account
 
     def sparse_sessions(self, account: Account, *, after_ms: int, chance_a_day: float) -> None:
-        """A little life on the days after, so that not all fakes are silent for ever."""
+        """A little use on the days after, so that not all fakes are silent for ever."""
         population = self.population
         dice = population.dice
         day_ms = after_ms + DAY_MS

@@ -1,15 +1,12 @@
-"""Events to topics: creates what is missing, sends, and counts what was sent, stored and refused for each topic."""
+"""Sends events to topics, and counts what was sent, stored and refused for each topic."""
 
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ottla.clients.admin import Admin
-from ottla.clients.errors import OperationFailed, TimedOut
+from ottla.clients.errors import TimedOut
 from ottla.clients.producer.handle import SendHandle
 from ottla.clients.producer.producer import Producer
-from ottla.clients.topics import NewTopic
-from ottla.core.errors import ErrorCode
 from ottla.pipeline.latency import LatencyHistogram
 from ottla.pipeline.topics import TOPIC_NAMES
 from ottla.pipeline.traffic.events import Event, encode_value
@@ -31,22 +28,11 @@ class TopicCount:
         self.size_bytes += len(value)
 
 
-def ensure_topics(admin: Admin, *, partitions: int, configs: tuple[tuple[str, str], ...] = ()) -> list[str]:
-    """Create the app's topics where they are missing; the names of the new ones."""
-    try:
-        return list(admin.create_topics([NewTopic(name, partitions, configs=configs) for name in TOPIC_NAMES]))
-    except OperationFailed as failed:
-        for error in failed.failures.values():
-            if error.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise error from failed
-        return [name for name in failed.outcomes if name not in failed.failures]
-
-
 class EventSender:
-    """Owned by one thread. How long the acknowledgement of every n-th record took is in `ack_latency`."""
+    """Owned by one thread. `ack_latency` has the time until the acknowledgement of every n-th record."""
 
     def __init__(self, settings: Mapping[str, object], *, measure_every: int = 0) -> None:
-        """`settings` are the producer's."""
+        """With the producer's settings."""
         self.sent = {name: TopicCount() for name in TOPIC_NAMES}
         self.sent_count = 0
         self.ack_latency = LatencyHistogram()
@@ -79,7 +65,7 @@ class EventSender:
             self._producer.send(event.topic, value, event.key.encode())
 
     def finish(self, timeout_ms: int, *, give_up: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until all is stored or refused; whether it is."""
+        """Wait until all is stored or refused; returns whether it is."""
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
             try:
@@ -91,9 +77,9 @@ class EventSender:
                 return True
 
     def close(self) -> None:
-        """What was not waited for is given up."""
+        """Gives up records that are still waiting."""
         self._producer.close(timeout_ms=0)
 
     def _acked(self, handle: SendHandle, sent_at_ns: int) -> None:
-        """In the producer's thread, the only one that writes it."""
+        """Runs in the producer's thread, which alone writes it."""
         self.ack_latency.add((time.monotonic_ns() - sent_at_ns) / 1e6)

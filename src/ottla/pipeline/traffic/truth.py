@@ -1,7 +1,7 @@
-"""What is true about a generated run, kept apart from its events: who cheats, who only looks like it, and totals.
+"""The truth about a generated run, kept apart from its events: who cheats, who only looks like it, and totals.
 
-Labels say what was planted. Beside them stand the rules that hold to the letter, evaluated on the plan: detection is
-scored on the first, and explained by the second.
+Labels say what was planted. The truth also has the rules that are exactly met, evaluated on the plan: scores use the
+labels, explanations the rules.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,6 @@ from ottla.pipeline.traffic.population import DAY_MS, MINUTE_MS, Account, Device
 from ottla.pipeline.traffic.regions import CITIES, address_table
 
 MANY_ACCOUNTS: Final = 3
-MANY_ACCOUNTS_SPAN_MS: Final = DAY_MS
 PING_PONG_RETURNS: Final = 4
 PING_PONG_SPAN_MS: Final = 10 * MINUTE_MS
 BURST_INVITES: Final = 5  # more than these
@@ -32,7 +31,7 @@ class DeviceLogin(NamedTuple):
 
 
 class Invited(NamedTuple):
-    """What the rules of invite fraud look at in one invitation."""
+    """One invitation, with what the rules of invite fraud need."""
 
     time_ms: int
     invitee: Account
@@ -42,7 +41,7 @@ class Invited(NamedTuple):
 
 
 class DeviceLabel(NamedTuple):
-    """A device that several accounts use; it is a switching one when its logins meet a rule and it is no decoy's."""
+    """A device that several accounts use; a switching device if its logins meet a rule and it is not a decoy's."""
 
     device: Device
     kind: str
@@ -50,7 +49,7 @@ class DeviceLabel(NamedTuple):
 
 
 class InviterLabel(NamedTuple):
-    """An account that invites for the reward: what was planted, and the rules that it meets."""
+    """An account that invites for the reward: what was planted, and which rules it meets."""
 
     account: Account
     kind: str
@@ -125,7 +124,7 @@ def _mark_crowd(rules: dict[str, int], name: str, ordered: Sequence[Invited], *,
 
 
 class Totals:
-    """Running sums over the events as they are made; what a ledger of them must come to."""
+    """Running sums over the generated events: the expected totals of a ledger."""
 
     __slots__ = ("balances", "entries", "events", "first_ms", "invite_bonus", "last_ms", "logins", "tasks_done")
 
@@ -202,7 +201,7 @@ def _device_documents(devices: Iterable[DeviceLabel], totals: Totals) -> list[di
 
 def _inviter_document(label: InviterLabel, totals: Totals) -> dict[str, Any]:
     times = [each.time_ms for each in label.invited]
-    # Who meets no rule alone can be told when all that was planted has shown.
+    # A cheat that meets no rule alone can be detected when everything planted has happened.
     shown_ms = max(each.time_ms + (IDLE_SPAN_MS if each.is_idle else 0) for each in label.invited)
     account_id = label.account.account_id
     return {

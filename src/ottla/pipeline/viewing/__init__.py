@@ -1,1 +1,1 @@
-"""Tables for people: rows by condition, and the story behind a verdict."""
+"""Tables for people: rows by condition, and the reasons of a verdict."""

@@ -1,4 +1,4 @@
-"""Conditions on rows as a person types them: `account_id = u1 and amount > 5` to what a store understands.
+"""Conditions on rows as a user types them: `account_id = u1 and amount > 5` to conditions of a store.
 
 Checks names and types against the table's declaration; reads no rows.
 """
@@ -21,16 +21,16 @@ _OPERATORS: Final = {"==": "=", "<>": "!="}
 
 
 class BadCondition(ValueError):
-    """What was typed is no condition on this table."""
+    """The text is not a condition on this table."""
 
 
 def parse_conditions(table: Table, texts: Iterable[str]) -> list[Condition]:
-    """All of them must hold for a row."""
+    """A row must meet all of them."""
     return [condition for text in texts for condition in _conditions(table, text)]
 
 
 def column_of(table: Table, name: str) -> str:
-    """The name, if the table has such a column."""
+    """The name, if the table has such a column; else BadCondition."""
     if name not in table.column_names:
         near = get_close_matches(name, table.column_names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(table.column_names)}"

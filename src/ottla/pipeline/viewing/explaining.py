@@ -1,7 +1,7 @@
-"""Why a verdict fell: an alert's evidence in words, and the time line of the facts that it rests on.
+"""Explains a verdict: an alert's evidence in words, and the time line of the facts behind it.
 
-Reads the tables of either store and judges nothing anew. Phone numbers are not in them: where they matter, their
-regions are told.
+Reads the tables of any store and judges nothing again. The tables have no phone numbers: where they matter, it shows
+their regions.
 """
 
 import json
@@ -37,7 +37,7 @@ class Weight(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Of one alert, or of an account or a device that has none: then `alert_id` is empty."""
+    """For one alert, or for an account or a device without one: then `alert_id` is empty."""
 
     alert_id: str
     headline: str
@@ -46,16 +46,16 @@ class Explanation(NamedTuple):
 
 
 def explain(store: Store, word: str) -> list[Explanation]:
-    """By the id of an alert, of a device or of an account; empty when no table knows it."""
+    """By the id of an alert, a device or an account; empty if no table has it."""
     by_id = [(DEVICE_ALERT, _of_device_alert), (INVITE_ALERT, _of_invite_alert)]
-    for table, told in by_id:
+    for table, explain_row in by_id:
         for row in store.lookup(table.name, [(word,)]).to_pylist():
-            return [told(store, row)]
+            return [explain_row(store, row)]
     found = [_of_device_alert(store, row) for row in _where(store, DEVICE_ALERT, "device_id", word)]
     found += [_of_invite_alert(store, row) for row in _where(store, INVITE_ALERT, "inviter_id", word)]
     if found:
         return found
-    # Named in alerts of others: on a device that many use, or as an invitee.
+    # Alerts of others may name it: on a device that many use, or as an invitee.
     found += [_of_device_alert(store, row) for row in _naming(store, DEVICE_ALERT, "accounts", word)]
     found += [_of_invite_alert(store, row) for row in _naming(store, INVITE_ALERT, "invitees", word)]
     return found or [each for each in (_of_device(store, word), _of_account(store, word)) if each.timeline]
@@ -88,15 +88,15 @@ def _logins(store: Store, device_id: str, *, start_ms: int, end_ms: int) -> list
 
 
 def _changes_of_hands(logins: list[tuple[int, str]]) -> tuple[Moment, ...]:
-    told = []
+    moments = []
     seen: set[str] = set()
     before: str | None = None
     for time_ms, account_id in logins:
         how = "for the first time" if account_id not in seen else "again" if account_id == before else "is back"
-        told.append(Moment(time_ms, f"login of {account_id}, {how}"))
+        moments.append(Moment(time_ms, f"login of {account_id}, {how}"))
         seen.add(account_id)
         before = account_id
-    return tuple(told)
+    return tuple(moments)
 
 
 def _of_invite_alert(store: Store, row: Mapping[str, Any]) -> Explanation:
@@ -120,8 +120,8 @@ def _of_account(store: Store, account_id: str) -> Explanation:
     if inviters:
         words.append(f"invited by {', '.join(sorted(inviters))}")
     if regions:
-        place = [regions[0][name] for name in ("city", "province", "country") if regions[0][name]]
-        words.append(f"from {', '.join(dict.fromkeys(place))}")
+        index = [regions[0][name] for name in ("city", "province", "country") if regions[0][name]]
+        words.append(f"from {', '.join(dict.fromkeys(index))}")
     life = _life(account_id, store)
     return Explanation("", "; ".join(words), (), tuple(sorted((*invites, *life))))
 
@@ -129,7 +129,7 @@ def _of_account(store: Store, account_id: str) -> Explanation:
 def _invitations(
     store: Store, inviter_id: str, invitees: Collection[str] | None, *, since_ms: int
 ) -> tuple[Moment, ...]:
-    """Each invitation, whether the invitee was seen on the inviter's device, and when the app was first used."""
+    """Each invitation, whether the invitee was on the inviter's device, and when the invitee first used the app."""
     rows = [
         dict(zip(INVITE_FACT.column_names, row, strict=True)) for row in rows_of(store, INVITE_FACT, [(inviter_id,)])
     ]
@@ -142,7 +142,7 @@ def _invitations(
         if device_id:
             devices[account_id].add(device_id)
     lives = {row[0]: row[1:] for row in rows_of(store, LIFE_FACT, ((each,) for each in accounts))}
-    told = []
+    moments = []
     for row in rows:
         invitee_id = row["invitee_id"]
         words = [f"invited {invitee_id}"]
@@ -152,20 +152,20 @@ def _invitations(
             words.append("seen on the inviter's device")
         if invitee_id not in lives:
             words.append("never used the app")
-        told.append(Moment(row["event_time_ms"], ", ".join(words)))
-        for place, moment_ms in enumerate(lives.get(invitee_id, ())):
+        moments.append(Moment(row["event_time_ms"], ", ".join(words)))
+        for index, moment_ms in enumerate(lives.get(invitee_id, ())):
             if moment_ms is not None:
-                told.append(
-                    Moment(moment_ms, f"{invitee_id} used the app for the {'first' if place == 0 else 'second'} time")
+                moments.append(
+                    Moment(moment_ms, f"{invitee_id} used the app for the {'first' if index == 0 else 'second'} time")
                 )
-    return tuple(sorted(told))
+    return tuple(sorted(moments))
 
 
 def _life(account_id: str, store: Store) -> list[Moment]:
     return [
-        Moment(moment_ms, f"{account_id} used the app for the {'first' if place == 0 else 'second'} time")
+        Moment(moment_ms, f"{account_id} used the app for the {'first' if index == 0 else 'second'} time")
         for row in rows_of(store, LIFE_FACT, [(account_id,)])
-        for place, moment_ms in enumerate(row[1:])
+        for index, moment_ms in enumerate(row[1:])
         if moment_ms is not None
     ]
 

@@ -1,6 +1,6 @@
-"""The rows of a table that someone wants to see: so many, in an order, from any store.
+"""The rows of a table to show: a number of them, in an order, from any store.
 
-Never holds more than a few times what is shown, however large the table is.
+Holds at most a few times as many rows as it shows, however large the table is.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Order(NamedTuple):
 
 
 class View(NamedTuple):
-    """`found` is how many rows there are; `rows` are the first of them, or all."""
+    """`found` counts the matching rows; `rows` are the first of them, or all."""
 
     rows: pa.Table
     found: int
@@ -36,7 +36,7 @@ def view(
     order: Sequence[Order] = (),
     limit: int | None = None,
 ) -> View:
-    """Rows by `order`, and by the table's key where that leaves it open: the same rows show the same way each time."""
+    """Rows sorted by `order`, then by the table's key, so that the same rows always come in the same order."""
     shown = list(columns or table.column_names)
     by = [*order, *(Order(name) for name in table.key if name not in {each.column for each in order})]
     needed = [*shown, *(each.column for each in by if each.column not in shown)]

@@ -174,18 +174,18 @@ def test_a_full_disk_is_told_and_the_next_run_goes_on(
     quiet = EmbeddedStore(copied(), files=counted)
     call(quiet)
     expected = contents(quiet, tables)
-    told = []
+    reported = []
     for full_step in range(counted.steps):
         store = EmbeddedStore(copied(), files=full_at(full_step))
         try:
             call(store)
         except StoreError as problem:
-            told.append(str(problem))
+            reported.append(str(problem))
         call(store)  # the very same object: a long-running job does not start anew
         assert contents(store, tables) == expected
         store.close()
-    assert told
-    assert all("make room on the disk" in message and "again" in message for message in told)
+    assert reported
+    assert all("make room on the disk" in message and "again" in message for message in reported)
 
 
 def _call_and_be_killed(folder: Path, call: Callable[[EmbeddedStore], None], cut_at: int) -> None:
@@ -225,7 +225,7 @@ def test_a_disk_that_is_really_full_is_told_and_the_next_run_goes_on(tmp_path: P
         batches = [
             [event(n, account_id=maker.randbytes(500).hex()) for n in range(b * 100, b * 100 + 100)] for b in range(20)
         ]
-        told = None
+        reported = None
         for number, rows in enumerate(batches):
             credits_ = entries(*(entry(row["event_id"], row["account_id"], 1) for row in rows))
             for call in (
@@ -235,11 +235,11 @@ def test_a_disk_that_is_really_full_is_told_and_the_next_run_goes_on(tmp_path: P
                 try:
                     call()
                 except StoreError as problem:
-                    told = told or str(problem)
+                    reported = reported or str(problem)
                     subprocess.run(["mount", "-o", "remount,size=64m", tmp_path], check=True)
                     call()
-        assert told is not None
-        assert "failed" in told
+        assert reported is not None
+        assert "failed" in reported
         assert len(ids_in(store)) == 2000
         assert len(rows_in(store, "balance")) == len(rows_in(store, "ledger")) == 2000
         store.close()

@@ -141,7 +141,7 @@ def test_tables_of_another_version_are_refused_in_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "place", "told"),
+    ("kind", "address", "reason"),
     [
         ("embedded", {}, "needs a folder"),
         ("cassandra", {}, "needs an address"),
@@ -149,6 +149,6 @@ def test_tables_of_another_version_are_refused_in_words(tmp_path: Path) -> None:
         ("paper", {}, "there is no store 'paper'"),
     ],
 )
-def test_a_store_that_cannot_be_meant_is_told(kind: str, place: dict[str, str], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        open_store(kind, **place)
+def test_a_store_that_cannot_be_meant_is_refused(kind: str, address: dict[str, str], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        open_store(kind, **address)

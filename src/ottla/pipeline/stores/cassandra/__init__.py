@@ -1,1 +1,1 @@
-"""The store on Apache Cassandra: rows are written by Spark's executors, and told apart by their keys alone."""
+"""The store on Apache Cassandra: Spark's executors write rows, and only the keys identify them."""

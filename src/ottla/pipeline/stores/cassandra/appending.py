@@ -1,4 +1,4 @@
-"""Events to the log tables on Cassandra: the driver judges ids, who has the rows writes them, then ids are noted."""
+"""Events to the log tables on Cassandra: the driver judges ids, executors write the rows, then the ids are noted."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from ottla.pipeline.stores.judging import Ids
 from ottla.pipeline.stores.port import Appended, Batch, Origin
 from ottla.pipeline.stores.splitting import judge_group, origins_at, split
 
-# All that judging takes; the rows themselves stay where they are.
+# The columns that judging needs; the rows themselves stay where they are.
 ID_COLUMNS = ("topic", "partition", "offset", "event_id", "event_time", "body_hash")
 
 WriteAllBut = Callable[[frozenset[tuple[str, int, int]]], None]
@@ -25,7 +25,7 @@ class _Judged(NamedTuple):
 
 
 def append(known: KnownIds, ids: pa.Table, batch: Batch, write_all_but: WriteAllBut) -> Appended:
-    """Duplicates are written again by the way: under the same key and timestamp nothing changes."""
+    """Writes duplicates again: under the same key and timestamp nothing changes."""
     judged = list(_judge(known, ids, batch))
     conflicts = sorted(origin for part in judged for origin in part.conflicts)
     write_all_but(frozenset(conflicts))

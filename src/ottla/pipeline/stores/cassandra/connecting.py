@@ -1,4 +1,4 @@
-"""Sessions with a Cassandra cluster: where it is, how it is asked, one session a process. Knows no table."""
+"""Sessions with a Cassandra cluster: its address, reads and writes, one session for a process. Knows no table."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ _PROBLEMS: Final = (DriverException, NoHostAvailable, OperationTimedOut)
 
 
 class Address(NamedTuple):
-    """Travels to the executors."""
+    """Pickled to the executors."""
 
     hosts: tuple[str, ...]
     port: int
@@ -35,10 +35,10 @@ class Address(NamedTuple):
 
 def parse_address(text: str) -> Address:
     """`HOST[,HOST…]:PORT/KEYSPACE`; the port may be left out."""
-    place, slash, keyspace = text.partition("/")
-    hosts, colon, port = place.rpartition(":")
+    server, slash, keyspace = text.partition("/")
+    hosts, colon, port = server.rpartition(":")
     if not colon:
-        hosts, port = place, "9042"
+        hosts, port = server, "9042"
     names = tuple(host.strip() for host in hosts.split(",") if host.strip())
     if not slash or not keyspace.isidentifier() or not names or not port.isdigit():
         raise ValueError(
@@ -48,7 +48,7 @@ def parse_address(text: str) -> Address:
 
 
 class Connection:
-    """A session and the statements that were prepared in it. Of one process, for all of its threads."""
+    """A session and its prepared statements. One for a process, shared by its threads."""
 
     def __init__(self, address: Address) -> None:
         profile = ExecutionProfile(
@@ -65,16 +65,16 @@ class Connection:
             compression=False,
         )
         self._prepared: dict[str, PreparedStatement] = {}
-        with telling(f"connecting to Cassandra at {address}"):
+        with reported(f"connecting to Cassandra at {address}"):
             self.session: Session = self._cluster.connect()
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with telling(statement):
+        with reported(statement):
             return list(self.session.execute(self.prepared(statement), values) if values else self._plain(statement))
 
     def read(self, statement: str, values: Sequence[Any] = (), *, fetched_rows: int) -> Iterator[list[tuple[Any, ...]]]:
         """Page by page."""
-        with telling(statement):
+        with reported(statement):
             prepared = self.prepared(statement)
             prepared.fetch_size = fetched_rows
             pages = self.session.execute(prepared, values)
@@ -86,17 +86,17 @@ class Connection:
                 pages.fetch_next_page()
 
     def read_all(self, statement: str, keys: Sequence[Sequence[Any]]) -> list[list[tuple[Any, ...]]]:
-        """The rows of each key, side by side."""
-        with telling(statement):
+        """The rows of each key, read in parallel."""
+        with reported(statement):
             results = execute_concurrent_with_args(
                 self.session, self.prepared(statement), keys, concurrency=_READS_AT_ONCE
             )
             return [list(rows) for _, rows in results]
 
     def write_all(self, statement: str, rows: Iterable[Sequence[Any]]) -> int:
-        """How many were written. So many are under way at once, and all are done when this returns."""
+        """Returns how many were written. A bounded number is in flight at once; all are done when this returns."""
         writer = Writer(self)
-        with telling(statement):
+        with reported(statement):
             prepared = self.prepared(statement)
         for row in rows:
             writer.write(prepared, row)
@@ -117,10 +117,10 @@ class Connection:
 
 
 class Writer:
-    """Prepared statements, a bounded number of them under way. The first failure is told by `finish`.
+    """Prepared statements, a bounded number of them in flight. `finish` raises the first failure.
 
-    Statements for the same replicas go together in unlogged batches: that costs a fraction of the work of one by one,
-    here and there. They stay below what Cassandra warns of.
+    Statements for the same replicas go together in unlogged batches: that costs both sides a fraction of the work.
+    Batches stay below the size at which Cassandra warns.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -135,15 +135,15 @@ class Writer:
     def write(self, statement: PreparedStatement, values: Sequence[Any]) -> None:
         bound = statement.bind(values)
         size_bytes = sum(len(value) for value in bound.values if isinstance(value, bytes))
-        place = () if self._is_one_node else tuple(self._metadata.get_replicas(bound.keyspace, bound.routing_key))
-        waiting = self._waiting.get(place)
+        replicas = () if self._is_one_node else tuple(self._metadata.get_replicas(bound.keyspace, bound.routing_key))
+        waiting = self._waiting.get(replicas)
         if waiting is not None and (
             len(waiting.statements) == _BATCH_STATEMENTS_MAX or waiting.size_bytes + size_bytes > _BATCH_BYTES_MAX
         ):
-            self._send(self._waiting.pop(place).statements)
+            self._send(self._waiting.pop(replicas).statements)
             waiting = None
         if waiting is None:
-            waiting = self._waiting[place] = _Waiting()
+            waiting = self._waiting[replicas] = _Waiting()
         waiting.statements.append(bound)
         waiting.size_bytes += size_bytes
         self._written += 1
@@ -155,7 +155,7 @@ class Writer:
         for _ in range(IN_FLIGHT_MAX):
             self._free.acquire()
         if self._problem is not None:
-            with telling(f"one of {self._written} writes"):
+            with reported(f"one of {self._written} writes"):
                 raise self._problem
         return self._written
 
@@ -179,7 +179,7 @@ class Writer:
 
 
 class _Waiting:
-    """Statements that are to go in one batch."""
+    """Statements that will go in one batch."""
 
     __slots__ = ("size_bytes", "statements")
 
@@ -189,8 +189,8 @@ class _Waiting:
 
 
 @contextmanager
-def telling(doing: str) -> Iterator[None]:
-    """What the driver raises, in words."""
+def reported(doing: str) -> Iterator[None]:
+    """Turns what the driver raises into a StoreError that says what was being done."""
     try:
         yield
     except _PROBLEMS as problem:
@@ -204,9 +204,9 @@ _connections_lock = Lock()
 
 
 def worker_connection(address: Address) -> Connection:
-    """An executor's, kept as long as its process lives: connecting costs more than many a batch."""
+    """An executor's connection, kept while its process lives: connecting costs more than many a batch."""
     with _connections_lock:
-        place = (address.hosts, address.port)
-        if place not in _connections:
-            _connections[place] = Connection(address)
-        return _connections[place]
+        key = (address.hosts, address.port)
+        if key not in _connections:
+            _connections[key] = Connection(address)
+        return _connections[key]

@@ -1,7 +1,7 @@
-"""Which ids are in the tables on Cassandra: digests by table and day, kept there batch by batch, read once a process.
+"""Which ids are in the tables on Cassandra: digests by table and day, stored batch by batch, read once by a process.
 
-A batch's digests are written when all else of it is: what was cut short is not known, and done again. One process
-writes to a table at a time.
+A batch writes its digests last: ids of a batch that was cut short are not known, and it writes them again. One process
+at a time writes to a table.
 """
 
 import tempfile
@@ -39,7 +39,7 @@ class KnownIds:
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
     def without(self, table: str, day: str, batch: Batch) -> IdIndex:
-        """The ids of a day, those of this batch's earlier attempt left out."""
+        """The ids of a day, without those of an earlier attempt of this batch."""
         known = self._known.get((table, day))
         if known is None or str(batch) in known.batches:
             known = self._known[table, day] = self._read(table, day, str(batch))

@@ -1,7 +1,7 @@
-"""Posting to the ledger on Cassandra: what is new, then entries and steps, then the folds of both.
+"""Posting to the ledger on Cassandra: find what is new, write entries and steps, then fold both.
 
-Without transactions: everything can be done again, and a batch's ids are noted last. So a batch that was cut short is
-made good by the next attempt, and until then a balance may lack entries that the ledger has.
+There are no transactions: every step can be repeated, and a batch notes its ids last. So the next attempt completes a
+batch that was cut short, and until then a balance may lack entries that the ledger has.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _ACCOUNT_DAYS = pa.schema([("account_id", pa.string()), ("days", pa.list_(pa.int
 
 
 class _Fresh(NamedTuple):
-    """The rows of one day that this batch adds, or has added in an earlier attempt."""
+    """The rows of one day that this batch adds, or added in an earlier attempt."""
 
     day: str
     rows: pa.Table
@@ -31,7 +31,7 @@ class _Fresh(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """When a batch is posted: the timestamp of what is derived, and the clock."""
+    """When a batch is posted: the timestamp of derived rows, and the clock."""
 
     timestamp_us: int
     now_ms: int
@@ -69,7 +69,7 @@ def post(
 
 
 def _fresh(known: KnownIds, table: Table, rows: pa.Table, id_column: str, batch: Batch) -> Iterator[_Fresh]:
-    """Of one id with several contents the first stays: what the store has, or the first of the batch's rows."""
+    """Of one id with several contents the first stays: the store's, or the first of the batch's rows."""
     if not rows.num_rows:
         return
     days = rows.column("event_time_ms").to_numpy() // DAY_MS
@@ -79,10 +79,10 @@ def _fresh(known: KnownIds, table: Table, rows: pa.Table, id_column: str, batch:
         first, second = digest(of_day.column(id_column))
         body, _ = digest(pc.binary_join_element_wise(*content, "|", null_handling="replace"))
         ids = Ids(first, second, body)
-        places = np.arange(of_day.num_rows)
+        rows_in_order = np.arange(of_day.num_rows)
         name = day_name(day)
         index = known.without(table.name, name, batch)
-        verdict = judge(ids, index, partition=np.zeros_like(places), offset=places)
+        verdict = judge(ids, index, partition=np.zeros_like(rows_in_order), offset=rows_in_order)
         if len(verdict.kept):
             yield _Fresh(name, of_day.take(verdict.kept), ids.at(verdict.kept))
 

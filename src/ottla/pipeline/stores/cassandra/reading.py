@@ -17,7 +17,7 @@ _FETCHED_ROWS: Final = 5000
 def scan(
     connection: Connection, keyspace: str, table: Table, *, columns: Sequence[str], where: Sequence[Condition]
 ) -> Iterator[pa.RecordBatch]:
-    """What the server can't decide (it has no !=, and no ranges of partition keys) is decided here."""
+    """Filters here what the server can't filter: it has no !=, and no ranges of partition keys."""
     read = [*columns, *(condition.column for condition in where if condition.column not in columns)]
     read = list(dict.fromkeys(read))
     asked = [each for each in where if each.operator == "=" or _is_range_of_value(table, each)]

@@ -1,4 +1,4 @@
-"""The tables in CQL, made from their declarations, and those that the store keeps for itself."""
+"""The tables in CQL, from their declarations, and the store's own tables."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,7 +10,7 @@ from ottla.pipeline.tables import INTEGER, REAL, TABLES, TEXT, Table
 VERSION: Final = "1"
 _TYPES: Final = {TEXT: "text", INTEGER: "bigint", REAL: "double"}
 
-# Digests of the ids of a batch's events, by table and day: what is known without a read for each event.
+# Digests of the ids of a batch's events, by table and day, so that no event needs a read.
 ID_INDEX: Final = "id_index"
 BALANCE_DAY: Final = "balance_day"
 EVENT_TIME_HIGH: Final = "event_time_high"
@@ -29,7 +29,7 @@ _OWN_TABLES: Final = {
 
 
 def make_keyspace(connection: Connection, keyspace: str, *, like: str | None = None) -> None:
-    """One that is there stays as it is. `like`: copies of its data are kept as in that keyspace."""
+    """An existing keyspace stays as it is. `like`: a new one gets the replication of that keyspace."""
     replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
     if like is not None:
         rows = connection.execute("SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?", [like])
@@ -83,7 +83,7 @@ def tables_in(connection: Connection, keyspace: str) -> set[str]:
 
 
 def active_keyspace(connection: Connection, address: Address) -> str:
-    """Where the tables are: in the keyspace of the address, until a shadow has taken their place."""
+    """The keyspace of the tables: that of the address, until a shadow has replaced it."""
     if META not in tables_in(connection, address.keyspace):
         return address.keyspace
     rows = connection.execute(f"SELECT value FROM {address.keyspace}.{META} WHERE name = ?", [ACTIVE])

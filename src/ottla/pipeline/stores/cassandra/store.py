@@ -1,6 +1,7 @@
 """The store on Cassandra behind the port. The driver owns it; executors have connections of their own.
 
-One process writes to a table at a time: rows are right in any case, but conflicts of ids between two would not be seen.
+One process at a time writes to a table: with two, rows would still be right, but nobody would see conflicts of ids
+between them.
 """
 
 import itertools
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from ottla.core.types import TopicPartition
 from ottla.pipeline.stores import conditions
 from ottla.pipeline.stores.arrow_rows import day_number, in_schema, rows_of, schema_of
 from ottla.pipeline.stores.cassandra import posting, schema
@@ -42,12 +44,12 @@ def open_cassandra(text: str) -> "CassandraStore":
 
 
 class CassandraStore:
-    """Of one keyspace, or of the one that has taken its place. Thread-safe."""
+    """The tables of one keyspace, or of the keyspace that has replaced it. Thread-safe."""
 
     writes_in_driver = False
 
     def __init__(self, address: Address, *, keyspace: str | None = None, connection: Connection | None = None) -> None:
-        """`keyspace` is where the tables are, whatever has taken their place."""
+        """`keyspace` holds the tables, even after a shadow has replaced those of the address."""
         self._address = address
         self._lock = threading.RLock()
         self._connection = connection or Connection(address)
@@ -106,20 +108,20 @@ class CassandraStore:
                 ((timestamp_us, *key) for key in keys),
             )
 
-    def event_time_high(self, job: str, starts: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], int]:
+    def event_time_high(self, job: str, starts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         highs = {}
-        for place, notes in self._notes(job, list(starts)).items():
-            before = [(offset, high_ms) for _, offset, high_ms in notes if offset <= starts[place]]
+        for topic_partition, notes in self._notes(job, list(starts)).items():
+            before = [(offset, high_ms) for _, offset, high_ms in notes if offset <= starts[topic_partition]]
             if before:
-                highs[place] = max(before)[1]
+                highs[topic_partition] = max(before)[1]
         return highs
 
-    def note_event_time_high(self, job: str, highs: Mapping[tuple[str, int], tuple[int, int]]) -> None:
+    def note_event_time_high(self, job: str, highs: Mapping[TopicPartition, tuple[int, int]]) -> None:
         """In a ring of slots for each partition: nothing grows, and nothing has to be deleted."""
         rows = []
-        for place, notes in self._notes(job, list(highs)).items():
+        for topic_partition, notes in self._notes(job, list(highs)).items():
             noted = max((number for number, _, _ in notes), default=0) + 1
-            rows.append((job, *place, noted % _NOTES_KEPT, noted, *highs[place]))
+            rows.append((job, *topic_partition, noted % _NOTES_KEPT, noted, *highs[topic_partition]))
         self._connection.write_all(
             f"INSERT INTO {self._keyspace}.{schema.EVENT_TIME_HIGH} "
             "(job, topic, partition, slot, noted, next_offset, high_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -145,7 +147,7 @@ class CassandraStore:
         return sorted({day for _, day in days_of(self._connection, self._keyspace, table_with_days(table))})
 
     def expire(self, table: str, *, before_day: str) -> int:
-        """By deletion: events of a dropped day that come once more stay away, as their own times are older."""
+        """By deletion: events of a dropped day that come again stay deleted, as their own times are older."""
         day_number(before_day)
         declared = table_with_days(table)
         with self._lock:
@@ -174,7 +176,7 @@ class CassandraStore:
         return compare_stores(self, other)
 
     def swap(self, name: str) -> None:
-        """Tables have no other names in Cassandra: what changes is which keyspace holds the tables of this store."""
+        """Cassandra can't rename tables: the swap changes which keyspace holds the tables of this store."""
         with self._lock:
             before = f"{name}-before"
             shadow, kept = self._shadow_keyspace(name), self._shadow_keyspace(before)
@@ -200,7 +202,7 @@ class CassandraStore:
             earlier = self._marked(batch)
             moment = posting.Moment(self._next_timestamp_us(), time.time_ns() // 1_000_000)
             posted = posting.post(self._known, self._keyspace, scatter, entries, steps, batch, moment)
-            # Entries are told the same each time; a task that is done already is not finished once more.
+            # Entries are counted the same each time; a task that is done already is not finished again.
             posted = posted._replace(tasks_done=posted.tasks_done + earlier)
             self._connection.execute(
                 f"INSERT INTO {self._keyspace}.{schema.BATCH_MARK} (job, run, call, number, outcome) "
@@ -217,31 +219,36 @@ class CassandraStore:
         return Posted(*json.loads(rows[0][1])).tasks_done if rows and rows[0][0] == batch.number else 0
 
     def _next_timestamp_us(self) -> int:
-        """Greater than any before, also when the clock was put back."""
+        """Greater than any before, even if the clock was set back."""
         meta = f"{self._keyspace}.{schema.META}"
         rows = self._connection.execute(f"SELECT value FROM {meta} WHERE name = ?", ["timestamp_us"])
         last = max(self._last_timestamp_us, int(rows[0][0]) if rows else 0)
-        # Two apart: what is taken back is so one before what is put in its place.
+        # Two apart: a deletion gets the timestamp just before that of its replacement.
         self._last_timestamp_us = max(time.time_ns() // 1000, last + 2)
         self._connection.execute(
             f"INSERT INTO {meta} (name, value) VALUES (?, ?)", ["timestamp_us", str(self._last_timestamp_us)]
         )
         return self._last_timestamp_us
 
-    def _notes(self, job: str, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[tuple[int, int, int]]]:
+    def _notes(
+        self, job: str, topic_partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, list[tuple[int, int, int]]]:
         rows = self._connection.read_all(
             f"SELECT noted, next_offset, high_ms FROM {self._keyspace}.{schema.EVENT_TIME_HIGH} "
             "WHERE job = ? AND topic = ? AND partition = ?",
-            [(job, *place) for place in places],
+            [(job, *topic_partition) for topic_partition in topic_partitions],
         )
-        return {place: [(row[0], row[1], row[2]) for row in notes] for place, notes in zip(places, rows, strict=True)}
+        return {
+            topic_partition: [(row[0], row[1], row[2]) for row in notes]
+            for topic_partition, notes in zip(topic_partitions, rows, strict=True)
+        }
 
     def _enter(self, keyspace: str) -> None:
         self._keyspace = keyspace
         self._known = KnownIds(self._connection, keyspace)
 
     def _shadow_keyspace(self, name: str) -> str | None:
-        """Where this shadow is, if it is there."""
+        """The keyspace of this shadow, if it exists."""
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a shadow: letters, digits, _ and -, at most 30")
         rows = self._connection.execute(
@@ -250,7 +257,7 @@ class CassandraStore:
         return str(rows[0][0]) if rows else None
 
     def _new_keyspace(self, name: str) -> str:
-        """A name that no keyspace has: an earlier shadow of this name may hold the tables by now."""
+        """A name that no keyspace has yet: an earlier shadow of this name may hold the tables by now."""
         there = {row[0] for row in self._connection.execute("SELECT keyspace_name FROM system_schema.keyspaces")}
         wanted = f"{self._address.keyspace}_{name.replace('-', '_').lower()}"
         names = (wanted if number == 1 else f"{wanted}_{number}" for number in itertools.count(1))
@@ -264,7 +271,7 @@ class CassandraStore:
 
 
 def _scatter(connection: Connection, address: Address, rows: int) -> Scatter:
-    """Executors where Spark runs and there is enough for them to do: one process alone is the bound of its driver."""
+    """Executors where Spark runs and there is enough to do: the driver limits what a single process can do."""
     if rows >= _ROWS_FOR_EXECUTORS and "pyspark.sql" in sys.modules:
         from pyspark.sql import SparkSession
 

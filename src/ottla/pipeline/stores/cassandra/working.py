@@ -1,6 +1,6 @@
-"""What is done to rows where they are: in an executor, or in the driver for rows that are there already.
+"""Work on rows where they are: in an executor, or in the driver for rows that are there already.
 
-Each function takes the rows of a part and leaves them written; what it returns is JSON. All of them can be repeated.
+Each function writes the rows of a part and returns JSON. All of them can be repeated.
 """
 
 from collections.abc import Iterator
@@ -24,19 +24,19 @@ Outcome = dict[str, Any]
 
 
 class Work(Protocol):
-    """Travels to the executors."""
+    """Pickled to the executors."""
 
     def __call__(self, connection: Connection, rows: pa.Table) -> Outcome: ...
 
 
 class Scatter(Protocol):
-    """Has work done on all rows, in parts; rows of one partition key are in one of them."""
+    """Runs work on all rows, in parts; rows of one partition key are in one part."""
 
     def __call__(self, rows: pa.Table, work: Work) -> list[Outcome]: ...
 
 
 class WriteEvents(NamedTuple):
-    """Events into their log tables, written as of their own time: the same event again changes nothing."""
+    """Writes events into their log tables, with their own times: the same event again changes nothing."""
 
     keyspace: str
     conflicts: frozenset[tuple[str, int, int]]
@@ -49,33 +49,33 @@ class WriteEvents(NamedTuple):
         for table, day, events, _ in split(rows):
             events = events.append_column("day", pa.array([day] * events.num_rows, pa.string()))
             values = rows_of(in_schema(events, schema_of(table)))
-            time_place = table.column_names.index("event_time")
-            # A null is left out and not written: that would be a tombstone for every field that is empty.
+            time_index = table.column_names.index("event_time")
+            # Nulls are left out: each would be a tombstone.
             bound = (
-                [*(UNSET_VALUE if value is None else value for value in row), row[time_place] * 1000] for row in values
+                [*(UNSET_VALUE if value is None else value for value in row), row[time_index] * 1000] for row in values
             )
             written += connection.write_all(insert_statement(self.keyspace, table), bound)
         return {"written": written}
 
 
 class WriteRows(NamedTuple):
-    """Entries of the ledger and steps of tasks, as of their own time."""
+    """Writes entries of the ledger and steps of tasks, with their own times."""
 
     keyspace: str
     table: str
 
     def __call__(self, connection: Connection, rows: pa.Table) -> Outcome:
         table = TABLES[self.table]
-        time_place = table.column_names.index("event_time_ms")
-        bound = ([*row, row[time_place] * 1000] for row in rows_of(in_schema(rows, schema_of(table))))
+        time_index = table.column_names.index("event_time_ms")
+        bound = ([*row, row[time_index] * 1000] for row in rows_of(in_schema(rows, schema_of(table))))
         return {"written": connection.write_all(insert_statement(self.keyspace, table), bound)}
 
 
 class FoldTasks(NamedTuple):
-    """Tasks to their progress and rewards. Rows: account_id, task_id; each task once.
+    """Folds tasks into their progress and rewards. Rows: account_id, task_id; each task once.
 
-    A reward is derived, and written with the batch's timestamp: should the steps say something else later, then it is
-    taken back and another one put, which event times would not allow.
+    A reward is derived, so it has the batch's timestamp: if the steps change later, it can be deleted and replaced,
+    which event times would not allow.
     """
 
     keyspace: str
@@ -103,7 +103,7 @@ class FoldTasks(NamedTuple):
             )
             if paid is not None and reward != paid:
                 revoked.append((self.timestamp_us - 1, account_id, task_id, paid))
-            # Wherever the task was ever paid: a day that lost its reward in an attempt that was cut short among them.
+            # Each day on which the task was ever paid, also one that lost its reward in an attempt that was cut short.
             touched.update((account_id, step[-1] // DAY_MS) for step in steps)
             if reward is not None:
                 entries.append(
@@ -113,7 +113,7 @@ class FoldTasks(NamedTuple):
                     )
                 )
                 rewards.append((account_id, task_id, *reward, self.timestamp_us))
-        # The entry before what says that it is there: a fold that was cut short finds too little, and does it again.
+        # The entry before the row that points to it: a fold that was cut short finds too little, and repeats it.
         connection.write_all(
             f"DELETE FROM {self.keyspace}.ledger USING TIMESTAMP ? "
             "WHERE account_id = ? AND event_time_ms = ? AND entry_id = ?",
@@ -130,7 +130,7 @@ class FoldTasks(NamedTuple):
 
 
 class FoldBalances(NamedTuple):
-    """Accounts to their balances, by the subtotals of their days. Rows: account_id, days; each account once."""
+    """Folds accounts into balances, by the subtotals of their days. Rows: account_id, days; each account once."""
 
     keyspace: str
     timestamp_us: int

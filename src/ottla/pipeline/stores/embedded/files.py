@@ -1,6 +1,6 @@
-"""The file port of the embedded store: every change it makes on disk goes through here, one method a step.
+"""The file port of the embedded store: every change on disk goes through it, one method for each step.
 
-So that tests can end the process, or fill the disk, at each step. Knows nothing of tables.
+So tests can end the process, or fill the disk, at each step. Knows nothing of tables.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ class Files:
                 view = view[file.write(view) :]
 
     def sync_files(self, paths: Sequence[Path]) -> None:
-        """Make their contents durable. Side by side, as the file system commits for all of them at once."""
+        """Make their contents durable, in parallel: the file system commits for all of them at once."""
         if len(paths) == 1:
             _sync(paths[0])
         elif paths:
@@ -54,11 +54,11 @@ class Files:
         self.sync_folders(sorted(parents))
 
     def rename(self, old: Path, new: Path) -> None:
-        """Takes the place of a file that is there."""
+        """Replaces an existing file."""
         os.rename(old, new)
 
     def exchange(self, one: Path, other: Path) -> bool:
-        """Both names at once; False where the file system cannot do that."""
+        """Exchanges both names at once; False where the file system cannot do that."""
         return exchange_names(str(one), str(other))
 
     def remove_tree(self, path: Path) -> None:
@@ -72,7 +72,7 @@ class Files:
 
     @contextmanager
     def locked(self, path: Path) -> Iterator[None]:
-        """Alone among all processes that lock this file."""
+        """Holds the lock of this file, which one process at a time can have."""
         with open(path, "ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

@@ -21,7 +21,7 @@ _ADD_TO_BALANCE: Final = (
     " entries = entries + excluded.entries, updated_ms = excluded.updated_ms"
 )
 
-# Tasks with steps after a row. They are the outer side of both joins, so that each is looked up by its key.
+# Tasks with steps after a row. They are the outer side of both joins, so that each is found by its key.
 _TOUCHED: Final = "(SELECT DISTINCT account_id, task_id FROM task_step WHERE rowid > ?) AS touched"
 _STEPS_OF_TOUCHED: Final = (
     "SELECT s.account_id, s.task_id, s.step, s.steps_total, s.reward, s.event_id, s.event_time_ms"
@@ -51,11 +51,11 @@ def post(serving: Serving, entries: pa.Table, steps: pa.Table, batch: Batch, *, 
 
 
 def _ordered(table: Table, rows: pa.Table, id_column: str) -> list[tuple[object, ...]]:
-    """By day and id, as the index is: neighbours lie on one page. Rows with one id keep their order."""
+    """Sorts by day and id, like the index: neighbours are on one page. Rows with one id keep their order."""
     rows = in_schema(rows, schema_of(table))
     day = pc.divide(rows.column("event_time_ms"), DAY_MS)
-    keys = pa.table({"day": day, "id": rows.column(id_column), "place": pa.array(range(rows.num_rows), pa.int64())})
-    order = pc.sort_indices(keys, sort_keys=[("day", "ascending"), ("id", "ascending"), ("place", "ascending")])
+    keys = pa.table({"day": day, "id": rows.column(id_column), "row": pa.array(range(rows.num_rows), pa.int64())})
+    order = pc.sort_indices(keys, sort_keys=[("day", "ascending"), ("id", "ascending"), ("row", "ascending")])
     return rows_of(rows.take(order))
 
 
@@ -89,7 +89,7 @@ def _fold_tasks(connection: sqlite3.Connection, after_row: int, now_ms: int) -> 
     progress = []
     owed: dict[TaskKey, Reward | None] = {}
     tasks_done = 0
-    # In the order of the tables' keys: neighbours lie on one page.
+    # In the order of the tables' keys: neighbours are on one page.
     for key in sorted(steps):
         steps_done, steps_total, reward = fold_steps(*key, steps[key])
         progress.append((*key, steps_done, steps_total, *paid_columns(reward), now_ms))
@@ -107,10 +107,10 @@ def _pay(
     paid: Mapping[TaskKey, Reward],
     now_ms: int,
 ) -> None:
-    """The ledger's entries for these tasks become what their steps say.
+    """Makes the ledger's entries for these tasks follow from their steps.
 
-    One is added once and stays, unless a later event of the task disagrees with what it was done by: then the rows must
-    be those that come out when that event is there from the start.
+    An entry is added once and stays, unless a later event of the task disagrees with those that finished it: then the
+    rows become those that would have resulted had that event been there from the start.
     """
     withdrawn = [(key, paid[key]) for key in owed if key in paid]
     added = [(key, reward) for key, reward in owed.items() if reward is not None]
@@ -146,7 +146,7 @@ def _last_row(connection: sqlite3.Connection, table: Table) -> int:
 
 
 def _together(earlier: Posted, now: Posted) -> Posted:
-    """A batch that is run again finds its own entries: they were new when it first came."""
+    """A batch that runs again finds its own entries, which were new when it first ran."""
     return Posted(
         earlier.entries + now.entries, max(earlier.duplicates - now.entries, 0), earlier.tasks_done + now.tasks_done
     )

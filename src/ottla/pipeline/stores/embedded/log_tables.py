@@ -1,7 +1,7 @@
 """The log tables of the embedded store: a batch's new events become one Parquet file for each table and day.
 
 Owns `DIR/logs` and the scratch folder beside it; the caller holds the store's lock around everything that writes.
-A batch that is run again finds its own files: they are left out of the search for duplicates, and stay or are replaced.
+A batch that runs again finds its own files: they don't count in the search for duplicates, and stay or are replaced.
 """
 
 import errno
@@ -22,7 +22,7 @@ from ottla.pipeline.stores.embedded import parquet_files
 from ottla.pipeline.stores.embedded.files import Files
 from ottla.pipeline.stores.embedded.merging import merge_small_files
 from ottla.pipeline.stores.id_index import BYTES_PER_ID, INDEX_BYTES_MAX, IdIndex
-from ottla.pipeline.stores.judging import Ids, Places
+from ottla.pipeline.stores.judging import Ids, Rows
 from ottla.pipeline.stores.port import Appended, Batch, Condition, Origin, StoreError
 from ottla.pipeline.stores.splitting import Group, judge_group, origins_at, split
 from ottla.pipeline.tables import Table
@@ -44,7 +44,7 @@ class _KnownIds:
 
 
 class LogTables:
-    """Of one store. The ids of a day are read when it is first written to, and dropped when others need the room."""
+    """Of one store. The first write to a day reads its ids; they are dropped when other days need the memory."""
 
     def __init__(self, folder: Path, scratch: Path, files: Files, *, index_bytes_max: int = INDEX_BYTES_MAX) -> None:
         self._folder = folder
@@ -97,7 +97,7 @@ class LogTables:
         return Appended(written, duplicates, sorted(conflicts))
 
     def scan(self, table: Table, *, columns: Sequence[str], where: Sequence[Condition]) -> Iterator[pa.RecordBatch]:
-        """Each day as it is at one moment."""
+        """Each day as a snapshot."""
         folder = self._folder / table.name
         schema = parquet_files.file_schema(table)
         filter_ = as_expression([condition for condition in where if condition.column != parquet_files.DAY])
@@ -106,7 +106,7 @@ class LogTables:
         for day in parquet_files.days_in(folder):
             if not all(holds(day, condition) for condition in by_day):
                 continue
-            # Without any column a batch would not say how many rows it has.
+            # A batch without columns would not know its number of rows.
             for batch in parquet_files.scan_day(
                 parquet_files.day_folder(folder, day), schema, columns=read or ["event_id"], filter_=filter_
             ):
@@ -119,7 +119,7 @@ class LogTables:
         return [day for day in parquet_files.days_in(folder) if parquet_files.files_in(self._day_folder(table, day))]
 
     def expire(self, table: str, *, before_day: str) -> int:
-        """A day goes as a whole: its folder leaves the table first and is emptied then."""
+        """Drops a day as a whole: its folder leaves the table first and is emptied then."""
         old = [day for day in parquet_files.days_in(self._folder / table) if day < before_day]
         self.clear_scratch()
         for day in old:
@@ -136,12 +136,12 @@ class LogTables:
         self._known.clear()
 
     def clear_scratch(self) -> None:
-        """What an attempt that was cut short has left."""
+        """Removes the leftovers of an attempt that was cut short."""
         for path in self._scratch.iterdir():
             self._files.remove_tree(path)
 
     def _publish(self, renames: Sequence[tuple[Path, Path]]) -> None:
-        """Durable contents first, then names; a crash in between leaves some of the batch's files."""
+        """Makes contents durable first, then names; a crash in between leaves some of the batch's files."""
         self._files.sync_files([temporary for temporary, _ in renames])
         folders = sorted({target.parent for _, target in renames})
         self._files.make_folders(folder for folder in folders if not folder.exists())
@@ -150,7 +150,7 @@ class LogTables:
         self._files.sync_folders(folders)
 
     def _known_ids(self, table: str, day: str, *, without: str) -> _KnownIds:
-        """The ids of a day in all files but one. Files that others have written meanwhile are read."""
+        """The ids of a day in all files but one. Reads files that other processes have written meanwhile."""
         folder = self._day_folder(table, day)
         names = {file.name for file in parquet_files.files_in(folder)} - {without}
         known = self._known.get((table, day))
@@ -164,7 +164,7 @@ class LogTables:
         return known
 
     def _merge(self, groups: Sequence[Group], batch: Batch) -> None:
-        """Small files of the days that were written to. The batch's own stay apart: it may be run again."""
+        """Merges small files of the days that were written to. The batch's own stay apart: it may run again."""
         for group in groups:
             name, day = group.table.name, group.day
             try:
@@ -176,7 +176,7 @@ class LogTables:
                     without=parquet_files.part_name(batch),
                 )
             except OSError as problem:
-                # The batch itself is safe, and small files cost no more than time.
+                # The batch itself is safe, and small files only cost time.
                 _log.warning("%s of %s: small files stay as they are, merging failed: %s", day, name, problem)
                 return
             known = self._known.get((name, day))
@@ -194,22 +194,22 @@ class LogTables:
         return parquet_files.day_folder(self._folder / table, day)
 
 
-def _rows_at(group: Group, kept: Places) -> pa.Table:
+def _rows_at(group: Group, kept: Rows) -> pa.Table:
     rows = in_schema(group.events, parquet_files.file_schema(group.table))
     return rows if len(kept) == rows.num_rows else rows.take(kept)
 
 
 def _encoded(files: Sequence[pa.Table]) -> Iterator[pa.Buffer]:
-    """Side by side: encoding and compressing is most of what a batch costs here, and needs no lock of Python's."""
+    """In parallel: encoding and compressing is most of the work of a batch here, and runs without Python's lock."""
     with ThreadPoolExecutor(_ENCODING_THREADS) as threads:
         yield from threads.map(parquet_files.encode, files)
 
 
 def _with_earlier_attempt(path: Path, rows: pa.Table) -> pa.Table:
-    """The rows that this batch's file has to have; none where it has them already.
+    """The rows that this batch's file must have; none if it has them already.
 
-    A batch that is run again has the same events, and nothing is written. Should it have others (its checkpoint was
-    put back by hand), then what its file had stays: nothing that was once collected is lost.
+    A batch that runs again has the same events, and writes nothing. If it has others (someone restored an older
+    checkpoint), the rows of its file stay: nothing that was once collected is lost.
     """
     earlier = in_schema(parquet_files.read(path, rows.schema.names), rows.schema)
     is_there = pc.is_in(rows.column("event_id"), value_set=earlier.column("event_id").combine_chunks())

@@ -1,8 +1,8 @@
-"""Small files of one day into one: the folder is built anew beside the table and takes the old one's place at once.
+"""Merges small files of one day: a new folder is built beside the table and replaces the old one in one step.
 
-A reader that lists the day sees all of its files before, or all after: no row twice, none missing. One that listed it
-before and opens a file after finds that file gone, and has to list again. Where the file system cannot exchange two
-folders in one step, files are not merged.
+A reader that lists the day sees all of its files before the merge, or all after: no row twice, none missing. A reader
+that listed it before and opens a file after finds that file gone, and has to list again. Where the file system cannot
+exchange two folders in one step, files are not merged.
 """
 
 import uuid
@@ -16,7 +16,7 @@ from ottla.pipeline.stores.embedded import parquet_files
 from ottla.pipeline.stores.embedded.files import Files
 from ottla.pipeline.stores.embedded.parquet_files import DayFile
 
-# Files are merged with others of their own size, so that a row is written once for each of these steps at most.
+# Files are merged with others of their size class, so that a row is written at most once for each class.
 MERGED_FILES: Final = 16
 _SIZE_STEPS_BYTES: Final = (1 << 20, 16 << 20, 256 << 20)
 

@@ -1,8 +1,8 @@
-"""How a day's rows lie in Parquet files: names, encoding, reading. No row of one file is in another.
+"""A day's rows in Parquet files: names, encoding, reading. No two files share a row.
 
     DIR/logs/<table>/day=YYYY-MM-DD/part-<batch>-<n>.parquet
 
-The column `day` is the folder's name and in no file, as Hive has it.
+The column `day` is in the folder's name and in no file, as in Hive.
 """
 
 import re
@@ -23,7 +23,7 @@ DAY: Final = "day"
 _DAY_FOLDER: Final = re.compile(r"day=(\d{4}-\d\d-\d\d)")
 _RUN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _FORMAT: Final = ds.ParquetFileFormat()
-# Other columns have nearly as many values as rows: a dictionary of them is work and room for nothing.
+# Other columns have nearly as many values as rows: a dictionary of them would only cost time and space.
 _FEW_VALUES: Final = (
     "event_type",
     "schema_version",
@@ -72,7 +72,7 @@ def files_in(folder: Path) -> list[DayFile]:
         paths = [path for path in folder.iterdir() if path.suffix == ".parquet" and not path.name.startswith(".")]
         return sorted(DayFile(path.name, path.stat().st_size) for path in paths)
     except FileNotFoundError:
-        # No such day, or it was merged between the list and the sizes; then the new list is whole.
+        # No such day, or it was merged between the list and the sizes; then the new list is complete.
         return files_in(folder) if folder.exists() else []
 
 
@@ -84,7 +84,7 @@ def encode(rows: pa.Table) -> pa.Buffer:
 
 
 def merge(paths: Sequence[Path], target: Path, schema: pa.Schema) -> int:
-    """All rows of these files into one new file; how many there are."""
+    """Writes all rows of these files into one new file; returns how many there are."""
     rows = waiting_rows = 0
     waiting: list[pa.Table] = []
     with _writer(_spelt(target), schema) as writer:
@@ -112,7 +112,7 @@ def row_count(path: Path) -> int:
 def scan_day(
     folder: Path, schema: pa.Schema, *, columns: Sequence[str], filter_: pc.Expression | None
 ) -> Iterator[pa.RecordBatch]:
-    """A day's rows as they are at one moment, however the folder changes while they are read."""
+    """A snapshot of a day's rows, even if the folder changes during the read."""
     for file in _open_all(folder):
         fragment = _FORMAT.make_fragment(file)
         scanner = fragment.scanner(schema=schema, columns=list(columns), filter=filter_, batch_size=_BATCH_ROWS)

@@ -1,7 +1,7 @@
-"""`serving.sqlite`: the tables that are looked up by key. Schema, transactions, upserts, reads.
+"""`serving.sqlite`: the tables with lookups by key. Schema, transactions, upserts, reads.
 
-One connection writes, with a transaction for each call that is durable when it returns; each read has a connection of
-its own and sees the tables as they were when it began. The caller lets one thread write at a time.
+One connection writes, with a transaction for each call that is durable when the call returns; each read has a
+connection of its own and sees the tables as they were when it began. The caller lets one thread write at a time.
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from ottla.core.types import TopicPartition
 from ottla.pipeline.stores.arrow_rows import in_schema, rows_of, schema_of
 from ottla.pipeline.stores.conditions import as_sql
 from ottla.pipeline.stores.embedded.files import Files
@@ -24,10 +25,10 @@ VERSION: Final = 1
 _WAIT_SECONDS: Final = 60.0
 _FETCHED_ROWS: Final = 16 * 1024
 _NUL: Final = "\\u0000"
-_NOTES_KEPT: Final = 32  # of a partition's event time highs: a batch that is run again asks for one of the last
+_NOTES_KEPT: Final = 32  # of a partition's event time highs: a batch that runs again needs one of the last
 
-# Keyed by day first, so that the pages a batch touches are those of its own days, however many there are before.
-# Whole days, and not the time: an id that comes with two times in one day is one id.
+# Keyed by day first, so that a batch touches only pages of its own days, however many days there are.
+# By whole days, not by time: an id that comes with two times in one day is one id.
 _DAY_KEYED: Final = {LEDGER.name: ("event_time_ms", "entry_id"), TASK_STEP.name: ("event_time_ms", "event_id")}
 _OWN_TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS batch_mark"
@@ -85,8 +86,8 @@ class Serving:
             ) from problem
 
     def upsert_all(self, rows: Mapping[Table, pa.Table], batch: Batch) -> None:
-        told = ", ".join(f"{each.num_rows} rows of {table.name}" for table, each in rows.items())
-        with self.transaction(f"batch {batch}, {told}") as connection:
+        doing = ", ".join(f"{each.num_rows} rows of {table.name}" for table, each in rows.items())
+        with self.transaction(f"batch {batch}, {doing}") as connection:
             for table, each in rows.items():
                 connection.executemany(_upsert_statement(table), rows_of(in_schema(each, schema_of(table))))
                 mark(connection, batch, f"upsert {table.name}", "")
@@ -134,7 +135,7 @@ class Serving:
                 # One statement for thousands of keys: a call for each would cost more than finding its rows. The cross
                 # join keeps them outside, so that each is looked up by the table's key.
                 conditions = " AND ".join(
-                    f"t.{_q(name)} = json_extract(asked.value, '$[{place}]')" for place, name in enumerate(by)
+                    f"t.{_q(name)} = json_extract(asked.value, '$[{index}]')" for index, name in enumerate(by)
                 )
                 statement = (
                     f"SELECT {columns} FROM json_each(?) AS asked CROSS JOIN {_q(table.name)} AS t ON {conditions}"
@@ -149,7 +150,7 @@ class Serving:
             names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         return [name for name in SERVING_TABLES if name in names]
 
-    def event_time_high(self, job: str, starts: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+    def event_time_high(self, job: str, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         statement = (
             "SELECT high_ms FROM event_time_high WHERE job = ? AND topic = ? AND partition = ? AND next_offset <= ? "
             "ORDER BY next_offset DESC LIMIT 1"
@@ -159,28 +160,28 @@ class Serving:
             for (topic, partition), offset in starts.items():
                 row = connection.execute(statement, (job, topic, partition, offset)).fetchone()
                 if row is not None:
-                    highs[topic, partition] = row[0]
+                    highs[TopicPartition(topic, partition)] = row[0]
         return highs
 
-    def note_event_time_high(self, job: str, highs: Mapping[tuple[str, int], tuple[int, int]]) -> None:
+    def note_event_time_high(self, job: str, highs: Mapping[TopicPartition, tuple[int, int]]) -> None:
         with self.transaction(f"noting event times of {job}") as connection:
             last = connection.execute("SELECT COALESCE(MAX(noted), 0) FROM event_time_high WHERE job = ?", (job,))
             noted = last.fetchone()[0] + 1
             for (topic, partition), (offset, high_ms) in highs.items():
-                place = (job, topic, partition)
+                key = (job, topic, partition)
                 connection.execute(
-                    "INSERT OR REPLACE INTO event_time_high VALUES (?, ?, ?, ?, ?, ?)", (*place, offset, high_ms, noted)
+                    "INSERT OR REPLACE INTO event_time_high VALUES (?, ?, ?, ?, ?, ?)", (*key, offset, high_ms, noted)
                 )
-                # By when they were noted and not by offset: a job that begins anew notes small offsets again.
+                # By the time of the note, not by offset: a job that starts over notes small offsets again.
                 connection.execute(
                     "DELETE FROM event_time_high WHERE job = ? AND topic = ? AND partition = ? AND noted <= "
                     "(SELECT noted FROM event_time_high WHERE job = ? AND topic = ? AND partition = ?"
                     " ORDER BY noted DESC LIMIT 1 OFFSET ?)",
-                    (*place, *place, _NOTES_KEPT),
+                    (*key, *key, _NOTES_KEPT),
                 )
 
     def fold_log(self) -> None:
-        """Everything into the one file, so that it can be moved; refused while someone else reads."""
+        """Moves everything into the one file, so that it can be renamed; refused while someone else reads."""
         with closing(self._open_writer()) as connection:
             is_busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             self._writer = None
@@ -190,7 +191,7 @@ class Serving:
 
     def close(self) -> None:
         if self._writer is not None:
-            self._writer.close()  # what is in the log goes into the file, or stays in the log where the disk is full
+            self._writer.close()  # moves the log into the file, or keeps it where the disk is full
             self._writer = None
 
     def _open_writer(self) -> sqlite3.Connection:

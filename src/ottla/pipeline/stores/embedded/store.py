@@ -1,6 +1,6 @@
 """The embedded store: `DIR/logs` and `DIR/serving.sqlite` behind the port, one writer at a time.
 
-Threads of one process wait for each other, processes by a lock on a file; readers wait for nobody.
+Threads of one process wait for each other, processes for a lock on a file; readers wait for nobody.
 """
 
 import threading
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.core.types import TopicPartition
 from ottla.pipeline.stores import conditions
 from ottla.pipeline.stores.arrow_rows import schema_of
 from ottla.pipeline.stores.comparing import compare_stores
@@ -82,10 +83,10 @@ class EmbeddedStore:
         with self._writing():
             self._serving.delete(declared, keys, batch)
 
-    def event_time_high(self, job: str, starts: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], int]:
+    def event_time_high(self, job: str, starts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         return self._serving.event_time_high(job, starts)
 
-    def note_event_time_high(self, job: str, highs: Mapping[tuple[str, int], tuple[int, int]]) -> None:
+    def note_event_time_high(self, job: str, highs: Mapping[TopicPartition, tuple[int, int]]) -> None:
         with self._writing():
             self._serving.note_event_time_high(job, highs)
 
@@ -158,7 +159,7 @@ class EmbeddedStore:
             self._logs.forget()
 
     def _finish_swap(self) -> None:
-        """One that was cut short, so that a reader finds tables."""
+        """Finishes a swap that was cut short, so that a reader finds tables."""
         if swapping.is_under_way(self.folder):
             with self._writing():
                 pass

@@ -1,7 +1,7 @@
-"""Two sets of tables change places: a shadow becomes the store, and the store a shadow.
+"""Swaps two sets of tables: a shadow becomes the store, and the store a shadow.
 
-Several names cannot change in one step, so what is about to be done is written down first. Every step can be done
-again, and whoever next writes to the store finishes what was cut short.
+Several names cannot change in one step, so the swap writes its plan first. Every step can be repeated, and the next
+writer of the store finishes a swap that was cut short.
 """
 
 import json
@@ -29,7 +29,7 @@ def shadow_folder(folder: Path, name: str) -> Path:
 
 
 def check(folder: Path, name: str) -> None:
-    """Whether the swap can be done, in words where not."""
+    """StoreError if the swap can't be done."""
     shadow, before = shadow_folder(folder, name), shadow_folder(folder, f"{name}-before")
     if not (shadow / SERVING).exists():
         raise StoreError(f"{shadow} holds no tables: there is no shadow {name} to swap in")
@@ -38,7 +38,7 @@ def check(folder: Path, name: str) -> None:
 
 
 def swap(folder: Path, name: str, files: Files) -> None:
-    """Checked before. The caller has closed both databases, so that each is one file."""
+    """After `check`. The caller has closed both databases, so that each is one file."""
     plan = folder / f".{_PLAN}"
     files.write(plan, pa.py_buffer(json.dumps({"shadow": name}).encode()))
     files.sync_files([plan])
@@ -52,7 +52,7 @@ def is_under_way(folder: Path) -> bool:
 
 
 def finish_swap(folder: Path, files: Files) -> None:
-    """Does nothing when no swap is under way."""
+    """Does nothing if no swap is in progress."""
     plan = folder / _PLAN
     if not plan.exists():
         return
@@ -60,7 +60,7 @@ def finish_swap(folder: Path, files: Files) -> None:
     shadow, before = shadow_folder(folder, name), shadow_folder(folder, f"{name}-before")
     files.make_folders([before / SCRATCH])
     for part in (LOGS, SERVING):
-        # Away first, then in: a part that is away already is not moved again.
+        # Old parts out first, then new ones in: a part that is out already is not moved again.
         if not (before / part).exists():
             files.rename(folder / part, before / part)
         if not (folder / part).exists():

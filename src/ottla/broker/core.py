@@ -1,0 +1,347 @@
+"""Everything of a broker but sockets, threads, signals and real files: starts the rooms in Kafka's order, wires them,
+and stops them in the reverse order.
+
+It reaches the world through its ports only, so it does the same again on the same ports: N cores live in one process
+on a scheduler of the test's own. A step that was started puts its undoing on one stack: a failure on the way and a
+clean stop both unwind it.
+"""
+
+import logging
+from collections.abc import Collection
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.broker.advertising import advertised_endpoints, derived_configs, registration_of
+from ottla.broker.api import Dispatcher
+from ottla.broker.cluster_join import ClusterJoin, StoreFailed
+from ottla.broker.config_effects import ConfigEffects
+from ottla.broker.handlers.served import Handlers
+from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.local_topics import LocalTopics
+from ottla.broker.log_settings import network_limits_of
+from ottla.broker.log_start import load_logs
+from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.ports import BrokerPorts
+from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.states import BrokerState
+from ottla.broker.steps import ask, on_thread
+from ottla.broker.stored_configs import log_unusable_topic_configs, read_broker_configs, with_stored
+from ottla.broker.timers import Timers
+from ottla.broker.unfinished_deletions import finish_deletions
+from ottla.controller.config_notes import ConfigNotes
+from ottla.controller.configs import Configs
+from ottla.controller.election import Election, ElectionResult
+from ottla.controller.queue import EventQueue
+from ottla.controller.state import ClusterState
+from ottla.controller.topics import Topics
+from ottla.controller.tree_loader import TreeError, TreeLoader
+from ottla.core.clock import Background
+from ottla.core.cluster import OFFSETS_TOPIC, BrokerInfo, TopicImage
+from ottla.core.config.config import BrokerConfig
+from ottla.core.config.current import CurrentConfig
+from ottla.core.config.listeners import Listener
+from ottla.core.types import TopicPartition
+from ottla.purgatory.purgatory import Purgatory
+from ottla.replication.replicas import Replicas, Waiting
+from ottla.storage.flush import Flusher
+from ottla.storage.log import Log
+from ottla.storage.log_manager import LogManager
+from ottla.storage.logs_by_dir import topic_partition_of
+from ottla.storage.meta_properties import MetaProperties
+
+if TYPE_CHECKING:
+    from ottla.broker.group_coordination import GroupCoordination
+    from ottla.broker.metrics.snapshot import Sources
+
+_LOG = logging.getLogger("ottla.broker")
+
+_DRAIN_MS = 5_000
+
+
+class BrokerCore:
+    """One broker. `start` once, `stop` once, also after a start that failed; both are run by `steps.Running`.
+
+    Its rooms are public for those who look at a broker from outside: metrics, tests, a simulation.
+    """
+
+    def __init__(self, config: BrokerConfig, ports: BrokerPorts, metrics: "Sources | None" = None) -> None:
+        self.config = config
+        self._ports = ports
+        self._metrics = metrics
+        self._started = AsyncExitStack()
+        self.broker_id = config.get_int("broker.id")
+        self.cluster_id = ""
+        self.address = ""
+        self.state = BrokerState.NOT_RUNNING
+        self.is_accepting = False
+        self.fatal_reason: str | None = None  # why the broker can't go on; None while it can
+        self._waiting: Waiting | None = None
+        self._groups: GroupCoordination | None = None
+
+    async def start(self) -> None:
+        """Clients are served when this returns."""
+        self.state = BrokerState.STARTING
+        self._start_timers()
+        self._open_store()
+        join = ClusterJoin(self._store, self._ports.random.randbytes)
+        await join.make_persistent_nodes()
+        self.cluster_id = await join.cluster_id()
+        await self._load_dynamic_config()
+        images = await self._load_tree()
+        await self._open_logs(images.values())
+        bound = self._bind()
+        self._make_replicas(images.values())
+        await self._make_names_durable()
+        await self._become_controller(images.values())
+        self._maybe_start_groups()
+        self._make_handlers()
+        await self._register(join, bound)
+        self._start_housekeeping()
+        self._network.start_accepting()
+        self.is_accepting = True
+
+    async def stop(self) -> None:
+        """Answer what was started, make everything durable, leave the clean-shutdown marker."""
+        self.state = BrokerState.SHUTTING_DOWN
+        self.is_accepting = False
+        await self._started.aclose()
+        self.state = BrokerState.NOT_RUNNING
+
+    def _start_timers(self) -> None:
+        self.timers = Timers(self._ports.loop)
+        self._started.callback(self.timers.close)
+
+    def _open_store(self) -> None:
+        store = self._ports.open_store()
+        self._store = store if self._metrics is None else self._metrics.measured_store(store)
+        self._started.callback(self._store.close)
+
+    async def _load_dynamic_config(self) -> None:
+        """From here on the config has what was changed while brokers ran."""
+        self._stored_configs = await read_broker_configs(self._store, self.broker_id)
+        self.config = with_stored(self.config, self._stored_configs)
+        self._ports.background.resize(self.config.get_int("background.threads"))
+
+    async def _load_tree(self) -> dict[str, TopicImage]:
+        images = await ask(lambda on_loaded: TreeLoader(self._store, on_loaded).start())
+        if isinstance(images, TreeError):
+            raise images
+        assert isinstance(images, dict)
+        return images
+
+    async def _open_logs(self, images: Collection[TopicImage]) -> None:
+        config, ports = self.config, self._ports
+        self.state = BrokerState.RECOVERING
+        self.log_manager = manager = LogManager(
+            ports.disk,
+            config.log_dirs,
+            on_dir_failed=self._on_dir_failed,
+            background=ports.background,
+            call_soon=ports.loop.call_soon,
+            random_bytes=ports.random.randbytes,
+            producer_expiration_ms=config.get_int("producer.id.expiration.ms"),
+            open_files_max=ports.open_files_max,
+        )
+        self._started.push_async_callback(self._close_logs)
+        manager.open(MetaProperties(self.broker_id, self.cluster_id), with_locks=ports.locks_log_dirs)
+        log_unusable_topic_configs(images, config)
+        load = partial(load_logs, manager, list(images), config, clock=ports.clock, background=ports.background)
+        for note in await on_thread(ports.background.submit, load):
+            _LOG.warning("%s", note)
+        background: Background = ports.background
+        self.flusher = Flusher(
+            background if self._metrics is None else self._metrics.measured_flushes(background),
+            clock=ports.clock,
+            call_soon=ports.loop.call_soon,
+            on_flushed=self._on_flushed,
+            on_failed=manager.fail_log,
+        )
+        self._started.callback(self.flusher.stop)
+
+    async def _close_logs(self) -> None:
+        """When nothing runs in the background any more, flush and close everything there."""
+        ports = self._ports
+        await on_thread(ports.background.run_last, lambda: self.log_manager.shutdown(ports.clock()))
+
+    def _bind(self) -> tuple[Listener, ...]:
+        ports, metrics = self._ports, self._metrics
+        self.dispatcher = Dispatcher(ports.clock) if metrics is None else metrics.dispatcher(ports.clock)
+        self._network = ports.open_network(self.dispatcher, network_limits_of(self.config))
+        self._started.push_async_callback(self._stop_network)
+        bound = self._network.bind(self.config.listeners())
+        self.address = f"{bound[0].host or '127.0.0.1'}:{bound[0].port}"
+        self._endpoints = advertised_endpoints(self.config, bound, host_name=ports.host_name)
+        self.config = self.config.with_derived(derived_configs(self.config, bound, self._endpoints))
+        return bound
+
+    async def _stop_network(self) -> None:
+        if self._waiting is not None:  # not yet, when the start failed before there were any
+            self._waiting.fetches.force_complete_all()  # a long poll would hold the stop for as long as it waits
+        await ask(lambda on_done: self._network.stop(drain_ms=_DRAIN_MS, on_stopped=lambda: on_done(None)))
+
+    def _make_replicas(self, images: Collection[TopicImage]) -> None:
+        timers, loop = self.timers, self._ports.loop
+        wheel = timers.wheel
+        fetches = Purgatory(wheel, on_mark=lambda: loop.call_soon(fetches.complete_marked))
+        self._waiting = Waiting(
+            produces=Purgatory(wheel),
+            fetches=fetches,
+            deletions=Purgatory(wheel),
+            topic_changes=Purgatory(wheel),
+            now_ms=timers.now_ms,
+            arm=timers.arm,
+        )
+        self.replicas = Replicas(
+            self._waiting,
+            broker_id=self.broker_id,
+            request_flush=self.flusher.request,
+            report_storage_error=self.log_manager.fail_log,
+        )
+        self.cache = MetadataCache(self.cluster_id)
+        self.local_topics = LocalTopics(
+            self.log_manager,
+            self.replicas,
+            self.cache,
+            self.config,
+            broker_id=self.broker_id,
+            clock=self._ports.clock,
+            forget_log=self.flusher.forget,
+            call_soon=loop.call_soon,
+        )
+        high_watermarks, notes = self.log_manager.read_high_watermarks()
+        for note in notes:
+            _LOG.warning("%s", note)
+        for image in images:
+            self.local_topics.apply_loaded(image, high_watermarks)
+
+    async def _make_names_durable(self) -> None:
+        """Folders that had to be made anew for topics of the store: nothing may be acknowledged in them before."""
+        await ask(lambda on_done: self.log_manager.sync_dirs(lambda: on_done(None)))
+
+    async def _become_controller(self, images: Collection[TopicImage]) -> None:
+        election = Election(self._store, broker_id=self.broker_id, clock=self._ports.clock)
+        result: ElectionResult = await ask(election.run)
+        if result.problem is not None:
+            raise StoreFailed(result.problem)
+        self.cache.controller_id = result.controller_id
+        self.current_config = CurrentConfig(self.config)
+        self._controller_queue = EventQueue(
+            self._store,
+            ClusterState(images, self._stored_configs, ignores_case=self.log_manager.ignores_case()),
+            self.local_topics,
+            self.current_config,
+            random_bytes=self._ports.random.randbytes,
+            live_brokers=lambda: list(self.cache.brokers),
+            controller_epoch=lambda: result.epoch,
+        )
+        self.topics = Topics(self._controller_queue)
+        await finish_deletions(self._store, self.topics)
+        await self._make_configs_changeable()
+
+    async def _make_configs_changeable(self) -> None:
+        effects = ConfigEffects(
+            self.local_topics,
+            self.log_manager,
+            resize_threads=self._ports.background.resize,
+            update_connection_limits=self._network.update_connection_limits,
+        )
+        self.current_config.add_listener(effects.apply)
+        notes = ConfigNotes(self._store, self._ports.clock)
+        await ask(lambda on_done: notes.load(lambda: on_done(None)))
+        self.configs = Configs(self._controller_queue, notes, broker_id=self.broker_id)
+
+    def _maybe_start_groups(self) -> None:
+        """A broker that never had a group starts without; the first request of one calls `start_groups`."""
+        if OFFSETS_TOPIC in self.cache.topics:
+            self.start_groups()
+
+    def start_groups(self) -> "GroupCoordination":
+        """Load the groups in the background; until a partition is loaded, requests for its groups get error 14."""
+        if self._groups is not None:
+            return self._groups
+        from ottla.broker.group_coordination import make_group_coordination
+
+        ports = self._ports
+        groups = self._groups = make_group_coordination(
+            self.config,
+            replicas=self.replicas,
+            log_manager=self.log_manager,
+            flusher=self.flusher,
+            cache=self.cache,
+            topics=self.topics,
+            background=ports.background,
+            clock=ports.clock,
+            timers=self.timers,
+            call_soon=ports.loop.call_soon,
+            random_bytes=ports.random.randbytes,
+        )
+        # Answers the requests that wait for a group, before the server waits until its answers are sent.
+        self._started.callback(groups.coordinator.stop)
+        self.local_topics.on_topic_deleted.append(groups.offsets_topic.on_topic_deleted)
+        groups.offsets_topic.maybe_start()
+        expiry_interval_ms = self.config.get_int("offsets.retention.check.interval.ms")
+        self._started.callback(self.timers.every(expiry_interval_ms, groups.coordinator.expire).stop)
+        return groups
+
+    def _make_handlers(self) -> None:
+        if self._metrics is not None:  # from here on a scrape finds every room
+            self._metrics.show(
+                logs=self.log_manager,
+                replicas=self.replicas,
+                cache=self.cache,
+                wheel=self.timers.wheel,
+                coordinator=self.start_groups().coordinator,
+            )
+        Handlers(
+            self.dispatcher,
+            config=self.config,
+            replicas=self.replicas,
+            cache=self.cache,
+            topics=self.topics,
+            groups=self.start_groups,
+            log_manager=self.log_manager,
+            producer_ids=ProducerIds(self._store, self.broker_id),
+            background=self._ports.background,
+            clock=self._ports.clock,
+            random=self._ports.random,
+            metrics=self._metrics,
+            configs=self.configs,
+            current=self.current_config,
+        ).serve_all()
+
+    async def _register(self, join: ClusterJoin, bound: tuple[Listener, ...]) -> None:
+        endpoints = self._endpoints
+        self.cache.put_brokers([BrokerInfo(self.broker_id, endpoints, self.config.get_optional_str("broker.rack"))])
+        await join.register(self.broker_id, registration_of(self.config, bound, endpoints, self._ports.clock()))
+        is_controller = self.cache.controller_id == self.broker_id
+        self.state = BrokerState.RUNNING_AS_CONTROLLER if is_controller else BrokerState.RUNNING
+
+    def _start_housekeeping(self) -> None:
+        self.housekeeping = Housekeeping(
+            self.timers,
+            self.log_manager,
+            self.flusher,
+            self.replicas,
+            self.config,
+            disk=self._ports.disk,
+            background=self._ports.background,
+            clock=self._ports.clock,
+        )
+        self.housekeeping.start()
+        self._started.callback(self.housekeeping.stop)
+
+    def _on_flushed(self, log: Log) -> None:
+        self.replicas.on_flushed(topic_partition_of(log))
+
+    def _on_dir_failed(self, directory: str, partitions: list[TopicPartition], reason: str) -> None:
+        _LOG.error("log directory %s is offline with %d partitions: %s", directory, len(partitions), reason)
+        if self._waiting is not None:  # before there are replicas, none is served from that directory
+            self.replicas.take_offline(partitions)
+        if self._groups is not None:
+            # Not at once: it may be one of their own appends that failed, and they are in the middle of it.
+            self._ports.loop.call_soon(partial(self._groups.take_offline, partitions))
+        if not self.log_manager.online_directories:
+            _LOG.critical("no log directory is left; the broker stops")
+            self.fatal_reason = "no log directory is left"
+            self._ports.on_failed()

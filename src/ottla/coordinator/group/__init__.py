@@ -1,0 +1,1 @@
+"""The shards of __consumer_offsets: consumer groups and their committed offsets."""

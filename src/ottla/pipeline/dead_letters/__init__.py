@@ -1,0 +1,1 @@
+"""Dead letters: bad records to their topics, and back after the fix."""

@@ -1,1 +1,0 @@
-"""Dead letters: bad events on their way out, and back after the fix."""
