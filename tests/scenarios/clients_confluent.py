@@ -56,12 +56,17 @@ QUIET = {"log_level": 0}  # what it finds wrong comes as errors too
 
 
 class ConfluentWriter:
-    def __init__(self, producer: Any) -> None:
+    def __init__(self, producer: Any, *, knows_partitions_first: bool) -> None:
         self._producer = producer
+        self._knows_partitions_first = knows_partitions_first
 
     def send(self, topic: str, messages: Sequence[Message], *, partition: int | None = 0) -> list[tuple[int, int]]:
         outcomes: dict[int, tuple[Any, Any]] = {}
         place = {} if partition is None else {"partition": partition}
+        if self._knows_partitions_first:
+            # Otherwise it queues the records one by one when the metadata comes, and a flush that has begun by then
+            # cuts them into several batches.
+            self._producer.list_topics(topic, WAIT_S)
         for number, message in enumerate(messages):
             self._producer.produce(
                 topic,
@@ -239,7 +244,7 @@ class Confluent:
                 "message.timeout.ms": how.patience_ms,
                 "topic.metadata.propagation.max.ms": how.patience_ms // 2,
             }
-        return ConfluentWriter(Producer(settings))
+        return ConfluentWriter(Producer(settings), knows_partitions_first=how.patience_ms is None)
 
     def reader(
         self, address: str, topic: str, partitions: Iterable[int] = (0,), how: Reading = READING
