@@ -2,13 +2,16 @@
 
 from typing import Final, NamedTuple
 
-from ottla.core.types import BrokerId, LeaderEpoch
+from ottla.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
 
 # Where groups and their committed offsets are kept.
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 # Only brokers write to them.
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+
+
+NO_LEADER: Final[BrokerId] = -1
 
 
 class BrokerEndpoint(NamedTuple):
@@ -20,11 +23,12 @@ class BrokerEndpoint(NamedTuple):
 
 
 class BrokerInfo(NamedTuple):
-    """One live broker."""
+    """One live broker. Each registration of it has a larger epoch than the one before."""
 
     broker_id: BrokerId
     endpoints: tuple[BrokerEndpoint, ...]
     rack: str | None
+    epoch: BrokerEpoch = NO_BROKER_EPOCH
 
     def endpoint_for(self, listener_name: str) -> BrokerEndpoint | None:
         """The endpoint for clients of this listener."""
@@ -35,12 +39,17 @@ class BrokerInfo(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """What the coordination store says about a partition; leader -1 means that there is none."""
+    """What the coordination store says about a partition; leader -1 means that there is none.
+
+    `version` is that of its node in the store: whoever changes the node names the version that it knows, so that of
+    two changes only one comes true.
+    """
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
     replicas: tuple[BrokerId, ...]
+    version: int = 0
 
 
 class TopicImage(NamedTuple):

@@ -5,6 +5,8 @@ from typing import NamedTuple, TypeAlias
 Offset: TypeAlias = int
 LeaderEpoch: TypeAlias = int
 BrokerId: TypeAlias = int
+BrokerEpoch: TypeAlias = int
+ControllerEpoch: TypeAlias = int
 ProducerId: TypeAlias = int
 ProducerEpoch: TypeAlias = int
 TimestampMs: TypeAlias = int
@@ -14,6 +16,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 NO_TIMESTAMP_MS: TimestampMs = -1
 NO_PRODUCER_ID: ProducerId = -1
 NO_LEADER_EPOCH: LeaderEpoch = -1
+NO_BROKER_EPOCH: BrokerEpoch = -1
 
 
 class TopicPartition(NamedTuple):
