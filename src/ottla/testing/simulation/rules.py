@@ -127,7 +127,8 @@ def acked_records_are_readable(history: History, partition: PartitionAtEnd) -> N
                 raise BrokenRule(
                     "acked records are readable",
                     f"{partition.partition} offset {ack.offset}: {ack.value!r} acked in leader epoch "
-                    f"{ack.leader_epoch}, {found!r} found at leader {log.broker_id}, high watermark {log.high_watermark}",
+                    f"{ack.leader_epoch}, {found!r} found at leader {log.broker_id}, "
+                    f"high watermark {log.high_watermark}",
                 )
 
 
