@@ -20,7 +20,7 @@ from ottla.records.build import build_batch
 from ottla.records.header import iter_headers
 from ottla.records.read import read_batch
 from ottla.testing.simulation.client import SimulatedClient
-from ottla.testing.simulation.rules import History
+from ottla.testing.simulation.history import History
 
 _ACKS_ALL: Final = -1
 _PAUSE_MS: Final = 20
@@ -45,6 +45,7 @@ class PartitionWriter:
         self._values: list[bytes] = []
         self.is_stopped = False
         self.acked_count = 0
+        self.refusals: dict[int, int] = {}  # by error code
         self._get_producer_id()
 
     def stop(self) -> None:
@@ -74,7 +75,7 @@ class PartitionWriter:
             value = b"%s/%s/%d" % (self._client.name.encode(), str(self._topic_partition).encode(), self._number)
             self._number += 1
             self._values.append(value)
-            self._history.sent(self._topic_partition, value, self._client.name)
+            self._history.sent(value, self._client.name, self._topic_partition, is_idempotent=True)
         self._send()
 
     def _send(self) -> None:
@@ -106,12 +107,12 @@ class PartitionWriter:
             return
         ((_, (answer,)),) = decode_produce_response(version, frame).topics
         if answer.error_code:
-            self._history.refused(self._topic_partition, ErrorCode(answer.error_code), self._client.name)
+            self.refusals[answer.error_code] = self.refusals.get(answer.error_code, 0) + 1
             self._try_again()
             return
         self.acked_count += len(self._values)
         for index, value in enumerate(self._values):
-            self._history.acked(self._topic_partition, answer.base_offset + index, value)
+            self._history.acked(value, self._topic_partition, answer.base_offset + index)
         self._sequence += len(self._values)
         self._values = []
         self._client.call_later(self._client.random.randint(1, _PAUSE_MS), self._send_next)
@@ -168,7 +169,7 @@ class PartitionReader:
             return
         ((_, (fetched,)),) = answer.topics
         if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and fetched.log_start_offset > self.position:
-            self._history.skipped(self._topic_partition, self.position, fetched.log_start_offset, self._client.name)
+            self._history.sought(self._topic_partition, self._client.name)
             self.position = fetched.log_start_offset
         elif fetched.error_code:
             self._try_again()
