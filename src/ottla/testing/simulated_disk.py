@@ -210,6 +210,16 @@ class SimulatedDisk:
         survivor._root = self._root.after_crash(random)
         return survivor
 
+    def end_process(self) -> "SimulatedDisk":
+        """The process was killed: it can't use this disk any more; the returned one holds all that was written."""
+        self._is_crashed = True
+        survivor = SimulatedDisk(self._random.getrandbits(64))
+        survivor._root = self._root
+        survivor._pending = self._pending
+        survivor._faults = self._faults
+        survivor._space_left = self._space_left
+        return survivor
+
     def corrupt(self, path: str, position: int, *, xor: int = 0x01) -> None:
         """Flip bits of one byte of a file, durably: rot on the platter."""
         file = self._file(path)

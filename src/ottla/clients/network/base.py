@@ -5,6 +5,7 @@ A subclass has the client loop itself (thread or event loop), its timers and its
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 
 from ottla.clients.errors import ClientError, ConnectionFailed
 from ottla.clients.network.brokers import Brokers
@@ -23,9 +24,13 @@ from ottla.protocol.message import ApiMessage
 class BaseNetwork(ABC):
     """Implements `port.Network` except for time and threads."""
 
-    def __init__(self, bootstrap: str, *, client_id: str, settings: NetworkSettings) -> None:
+    def __init__(
+        self, bootstrap: str, *, client_id: str, settings: NetworkSettings, random: Random | None = None
+    ) -> None:
         self.settings = settings
-        self.brokers = Brokers(parse_bootstrap(bootstrap), loop=self, client_id=client_id, settings=settings)
+        self.brokers = Brokers(
+            parse_bootstrap(bootstrap), loop=self, client_id=client_id, settings=settings, random=random
+        )
         self.on_lost: list[Callable[[BrokerId], None]] = self.brokers.on_lost
 
     @abstractmethod

@@ -4,6 +4,7 @@ Bootstrap addresses have ids below `ANY_BROKER`, and are used only while no know
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from typing import Final
 
 from ottla.clients.errors import ClientClosed, ClientError, ConnectionFailed
@@ -21,15 +22,32 @@ _FIRST_BOOTSTRAP: Final = ANY_BROKER - 1
 class Brokers:
     """Owned by one network; runs in its client loop."""
 
-    __slots__ = ("_bootstrap", "_client_id", "_is_closed", "_known", "_loop", "_links", "_settings", "on_lost")
+    __slots__ = (
+        "_bootstrap",
+        "_client_id",
+        "_is_closed",
+        "_known",
+        "_links",
+        "_loop",
+        "_random",
+        "_settings",
+        "on_lost",
+    )
 
     def __init__(
-        self, bootstrap: Sequence[Address], *, loop: ClientLoop, client_id: str, settings: NetworkSettings
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        loop: ClientLoop,
+        client_id: str,
+        settings: NetworkSettings,
+        random: Random | None = None,
     ) -> None:
         self.on_lost: list[Callable[[BrokerId], None]] = []
         self._loop = loop
         self._client_id = client_id
         self._settings = settings
+        self._random = random  # of the waits between attempts
         self._bootstrap = {_FIRST_BOOTSTRAP - index: address for index, address in enumerate(bootstrap)}
         self._known: dict[BrokerId, Address] = {}
         self._links: dict[BrokerId, Link] = {}
@@ -97,6 +115,7 @@ class Brokers:
                 client_id=self._client_id,
                 settings=self._settings,
                 on_lost=self._link_lost,
+                random=self._random,
             )
         return link
 

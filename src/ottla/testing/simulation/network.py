@@ -376,9 +376,7 @@ class SimulatedNetwork:
             endpoint
             for host in self.hosts.values()
             for endpoint in host.endpoints
-            if endpoint.is_server
-            and (one is None or one in endpoint.way)
-            and (other is None or other in endpoint.way)
+            if endpoint.is_server and (one is None or one in endpoint.way) and (other is None or other in endpoint.way)
         ]
 
     def stall(self, endpoint: Endpoint, stalls: bool = True) -> None:
