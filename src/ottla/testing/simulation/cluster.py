@@ -17,6 +17,7 @@ from ottla.testing.simulation.store_way import STORE, StoreWays
 
 SESSION_TIMEOUT_MS: Final = 6_000
 START_WITHIN_S: Final = 60.0
+START_AGAIN_AFTER_S: Final = 1.0
 _NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -44,6 +45,8 @@ class SimulatedCluster:
         self.brokers: dict[BrokerId, SimulatedBroker] = {
             broker_id: SimulatedBroker(self.world, broker_id, properties) for broker_id in range(1, brokers + 1)
         }
+        for broker in self.brokers.values():
+            broker.on_exit = self._start_again
         self.clients: dict[str, SimulatedClient] = {}
 
     @property
@@ -114,6 +117,15 @@ class SimulatedCluster:
         if store is not None:
             self._note(f"expire session of broker-{broker_id}")
             self.ensemble.expire(store.session_id)
+
+    def _start_again(self, broker: SimulatedBroker) -> None:
+        """A broker ended by itself, or its start failed: whatever runs it starts it again, as systemd does."""
+
+        def start() -> None:
+            if not broker.is_up:
+                broker.start()
+
+        self.scheduler.call_at(self.scheduler.now + START_AGAIN_AFTER_S, start)
 
     def _note(self, kind: str) -> None:
         self.scheduler.note(self.scheduler.world, kind)

@@ -73,6 +73,7 @@ class Scheduler:
         deadline = self.now + within_s
         if end() or self._run(deadline, end):
             return
+        self.now = max(self.now, deadline)
         raise StillRunning(f"not so after {within_s} s, at {self.now:.6f} s; seed {self.seed}")
 
     def _run(self, end: float, condition: Callable[[], bool] | None) -> bool:
