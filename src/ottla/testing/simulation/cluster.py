@@ -90,23 +90,27 @@ class SimulatedCluster:
             client = self.clients[name] = SimulatedClient(self.scheduler, self.network, name, addresses)
         return client
 
+    def note(self, kind: str) -> None:
+        """Have the trace say that this happened to the cluster."""
+        self.scheduler.note(self.scheduler.world, kind)
+
     # Faults that concern more than one process; those of a broker are its own methods
 
     def partition(self, one: str, other: str, *, one_way: bool = False) -> None:
         """Nothing comes through between two processes; `store` is the coordination store."""
-        self._note(f"partition {one} {'->' if one_way else '<->'} {other}")
+        self.note(f"partition {one} {'->' if one_way else '<->'} {other}")
         self.network.partition(one, other, one_way=one_way)
 
     def isolate(self, name: str) -> None:
         """Nothing comes through between this process and any other."""
-        self._note(f"isolate {name}")
+        self.note(f"isolate {name}")
         for other in list(self.network.hosts):
             if other != name:
                 self.network.partition(name, other)
 
     def heal(self) -> None:
         """End all faults of the network, and of the ways to the store."""
-        self._note("heal")
+        self.note("heal")
         self.network.heal_all()
         for broker in self.brokers.values():
             self.ensemble.restore(broker.name)
@@ -115,7 +119,7 @@ class SimulatedCluster:
         """The store gives up the session that the broker has now."""
         store = self.brokers[broker_id].store
         if store is not None:
-            self._note(f"expire session of broker-{broker_id}")
+            self.note(f"expire session of broker-{broker_id}")
             self.ensemble.expire(store.session_id)
 
     def _start_again(self, broker: SimulatedBroker) -> None:
@@ -126,6 +130,3 @@ class SimulatedCluster:
                 broker.start()
 
         self.scheduler.call_at(self.scheduler.now + START_AGAIN_AFTER_S, start)
-
-    def _note(self, kind: str) -> None:
-        self.scheduler.note(self.scheduler.world, kind)

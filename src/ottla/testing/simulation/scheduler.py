@@ -39,12 +39,13 @@ class Timer:
 class Scheduler:
     """Made by whoever runs the simulation, with its seed; `now` is in seconds since the start."""
 
-    __slots__ = ("_heap", "_sequence", "now", "seed", "steps", "trace", "world")
+    __slots__ = ("_heap", "_sequence", "after_step", "now", "seed", "steps", "trace", "world")
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.now = 0.0
         self.steps = 0
+        self.after_step: Callable[[ProcessLoop], None] | None = None  # for who watches a run; set it before
         self.trace = Trace()
         self._heap: list[tuple[float, int, Timer]] = []
         self._sequence = 0
@@ -83,6 +84,7 @@ class Scheduler:
                 heap = self._heap
                 trace = self.trace
                 steps = trace.steps
+                after_step = self.after_step
                 while heap and heap[0][0] <= end:
                     when, _, timer = heappop(heap)
                     callback = timer.callback
@@ -100,6 +102,8 @@ class Scheduler:
                     if len(steps) >= FOLDED_AT:
                         trace.fold()
                     callback()
+                    if after_step is not None:
+                        after_step(loop)
                     if condition is not None and condition():
                         return True
                 return False
