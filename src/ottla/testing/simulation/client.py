@@ -97,7 +97,8 @@ class SimulatedClient:
         timeout_ms: int | None = None,
         versions: tuple[int, int] | None = None,
     ) -> Outcome:
-        """Send a message to a broker; the outcome is there when it is answered or has failed."""
+        """Send a message to a broker. The outcome is there when it is answered or has failed, unless `on_response` gets
+        it."""
         outcome = Outcome()
         on_done = on_response or outcome
         self.network.request(broker_id, message, on_done, timeout_ms=timeout_ms, versions=versions)
@@ -111,13 +112,15 @@ class SimulatedClient:
         decode: Callable[[int, memoryview], Any],
         *,
         versions: tuple[int, int],
+        on_response: OnResponse | None = None,
         timeout_ms: int | None = None,
     ) -> Outcome:
         """As `request`, for what has a codec of its own: Produce and Fetch."""
         outcome = Outcome()
+        on_done = on_response or outcome
 
         def on_frame(version: int, frame: memoryview | ClientError) -> None:
-            outcome(frame if isinstance(frame, ClientError) else decode(version, frame))
+            on_done(frame if isinstance(frame, ClientError) else decode(version, frame))
 
         self.network.request_frame(broker_id, api_key, encode, on_frame, versions=versions, timeout_ms=timeout_ms)
         return outcome

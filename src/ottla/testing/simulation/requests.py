@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ottla.clients.network.port import OnResponse
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, Buffer
 from ottla.protocol.apis import ApiKey
@@ -71,6 +72,7 @@ def produce(
     acks: int = -1,
     producer: Producer = _NO_PRODUCER,
     timeout_ms: int = 10_000,
+    on_response: OnResponse | None = None,
 ) -> Outcome:
     """One batch; the response is a ProducedPartition."""
     records = build_batch(
@@ -94,7 +96,9 @@ def produce(
     def decode(version: int, frame: memoryview) -> ProducedPartition:
         return decode_produce_response(version, frame).topics[0][1][0]
 
-    return client.request_frame(broker_id, ApiKey.PRODUCE, encode, decode, versions=_PRODUCE_VERSIONS)
+    return client.request_frame(
+        broker_id, ApiKey.PRODUCE, encode, decode, versions=_PRODUCE_VERSIONS, on_response=on_response
+    )
 
 
 def fetch(
@@ -107,6 +111,7 @@ def fetch(
     max_wait_ms: int = 0,
     min_bytes: int = 1,
     leader_epoch: int = -1,
+    on_response: OnResponse | None = None,
 ) -> Outcome:
     """The response is a `Fetched`."""
     wanted = FetchPartition(partition, leader_epoch, offset, -1, -1, _FETCH_MAX_BYTES)
@@ -125,7 +130,9 @@ def fetch(
             found.error_code, found.high_watermark, found.log_start_offset, _records_from(bytes(records), offset)
         )
 
-    return client.request_frame(broker_id, ApiKey.FETCH, encode, decode, versions=_FETCH_VERSIONS)
+    return client.request_frame(
+        broker_id, ApiKey.FETCH, encode, decode, versions=_FETCH_VERSIONS, on_response=on_response
+    )
 
 
 def _records_from(data: bytes, offset: int) -> list[tuple[int, bytes | None]]:
