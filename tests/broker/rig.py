@@ -26,6 +26,8 @@ from ottla.core.disk import FileSlice
 from ottla.core.exchange import Answer, Deferred, FrameHandler
 from ottla.core.timing_wheel import TimingWheel
 from ottla.core.types import Buffer, TopicPartition
+from ottla.links.addresses import Address
+from ottla.links.wire import Wire
 from ottla.net.limits import NetworkLimits
 from ottla.protocol.codec import decode_response, encode_request
 from ottla.protocol.fetch_client_codec import FetchAnswer, decode_fetch_response, encode_fetch_request
@@ -39,7 +41,7 @@ from ottla.storage.flush import Flusher
 from ottla.storage.log_manager import LogManager
 from ottla.testing.simulated_disk import SimulatedDisk
 from tests.controller.pumped_store import PumpedStore
-from tests.storage.hand_driven import HandBackground, HandLoop
+from tests.storage.hand_driven import HandBackground, HandLoop, HandTimer
 from tests.storage.log_making import NOW_MS
 
 BROKER_ID = 1
@@ -79,6 +81,43 @@ class FakeNetwork:
         self._loop.call_soon(on_stopped)
 
 
+class FakeChannel:
+    """A connection out, as a test sees it: what was sent over it, and the wire that answers are given to."""
+
+    def __init__(self, address: Address, wire: Wire) -> None:
+        self.address = address
+        self.wire = wire
+        self.sent: list[bytes] = []
+        self.is_closed = False
+
+    def send(self, parts: Sequence[Buffer]) -> None:
+        self.sent.append(b"".join(parts))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class FakeLinks:
+    """Connections out without sockets: they are kept for the test, which connects, answers or loses them."""
+
+    def __init__(self, loop: HandLoop) -> None:
+        self._loop = loop
+        self.channels: list[FakeChannel] = []
+
+    def now_ms(self) -> int:
+        return round(self._loop.now * 1000)
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> HandTimer:
+        return self._loop.call_at(self._loop.now + delay_ms / 1000, callback)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon(callback)
+
+    def open(self, address: Address, wire: Wire) -> FakeChannel:
+        self.channels.append(FakeChannel(address, wire))
+        return self.channels[-1]
+
+
 class Rig:
     """A core that is started as `Broker` starts one, and what drives its ports. Each needs a folder for its store."""
 
@@ -102,6 +141,7 @@ class Rig:
         self.loop = HandLoop()
         self._wall_clock_starts_at_ms = NOW_MS - round(self.loop.now * 1000)
         self.background = HandBackground()
+        self.links = FakeLinks(self.loop)
         self.pump = PumpedStore(directory, self.settle)
         self.pump.put(paths.CLUSTER_ID, paths.encode_cluster_id("cluster-a"))
         self.peer = FakePeer()
@@ -127,6 +167,8 @@ class Rig:
             host_name="broker.test",
             open_files_max=2000,
             locks_log_dirs=False,
+            boot_id="boot-1",
+            links=self.links,
         )
 
     def _on_failed(self) -> None:

@@ -22,8 +22,10 @@ from ottla.core.clock import wall_clock_ms
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.definition import ConfigError
 from ottla.core.exchange import FrameHandler
+from ottla.core.operating_system import read_boot_id
 from ottla.net.limits import NO_LIMIT, NetworkLimits
 from ottla.net.open_file_limit import DescriptorShares, raise_open_file_limit, share_descriptors
+from ottla.net.outgoing import OutgoingSockets
 from ottla.net.server import Server
 from ottla.storage.duplicate_logs import DuplicateLog
 from ottla.storage.log_dirs import LogDirLocked
@@ -134,6 +136,8 @@ class Broker:
             host_name=socket.gethostname(),
             open_files_max=shares.cached_files_max,
             locks_log_dirs=True,
+            boot_id=read_boot_id(),
+            links=OutgoingSockets(self._loop, self._background.executor),
         )
         self.core = BrokerCore(self._config, ports, self._sources)
 

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from ottla.coordination.store import Store
 from ottla.core.clock import Background, Clock
@@ -13,6 +13,9 @@ from ottla.core.config.listeners import Listener
 from ottla.core.disk import Disk
 from ottla.core.exchange import FrameHandler
 from ottla.net.limits import NetworkLimits
+
+if TYPE_CHECKING:
+    from ottla.links.link import ClientLoop  # a broker that is alone opens no connection, and imports nothing of it
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -82,3 +85,5 @@ class BrokerPorts(NamedTuple):
     host_name: str  # what is advertised for a listener on every address
     open_files_max: int  # files of segments that are kept open
     locks_log_dirs: bool  # against other processes; a simulated disk has none
+    boot_id: str  # of the machine: another one after each boot; empty where the system has none
+    links: "ClientLoop"  # connections out to other brokers

@@ -81,6 +81,18 @@ def _full_fsync(fd: int) -> None:
 sync_file: Final[Callable[[int], None]] = os.fsync if _F_FULLFSYNC is None else _full_fsync
 sync_data: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync) if _F_FULLFSYNC is None else _full_fsync
 
+_BOOT_ID_FILE: Final = "/proc/sys/kernel/random/boot_id"
+
+
+def read_boot_id() -> str:
+    """Another text after each boot of the machine; empty where the system has none."""
+    try:
+        with open(_BOOT_ID_FILE, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2  # of Linux's renameat2; RENAME_SWAP of macOS's renamex_np has the same number
 

@@ -184,6 +184,7 @@ class SimulatedDisk:
         """Forget the faults that were ordered and give the space back."""
         self._faults.clear()
         self._space_left = None
+        self._operations_left = None
 
     def no_space_after(self, size_bytes: int | None) -> None:
         """After that many more appended bytes the disk is full."""
@@ -208,6 +209,17 @@ class SimulatedDisk:
             else:
                 _make_durable(change)
         survivor._root = self._root.after_crash(random)
+        return survivor
+
+    def end_process(self) -> "SimulatedDisk":
+        """The process was killed: it can't use this disk any more; the returned one holds all that was written."""
+        self._is_crashed = True
+        survivor = SimulatedDisk(self._random.getrandbits(64))
+        survivor._root = self._root
+        survivor._pending = self._pending
+        survivor._faults = self._faults
+        survivor._space_left = self._space_left
+        survivor._operations_left = self._operations_left
         return survivor
 
     def corrupt(self, path: str, position: int, *, xor: int = 0x01) -> None:

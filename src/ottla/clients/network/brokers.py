@@ -27,8 +27,8 @@ class Brokers:
         "_client_id",
         "_is_closed",
         "_known",
-        "_loop",
         "_links",
+        "_loop",
         "_random",
         "_settings",
         "on_lost",
@@ -47,7 +47,7 @@ class Brokers:
         self._loop = loop
         self._client_id = client_id
         self._settings = settings
-        self._random = random
+        self._random = random  # of the waits between attempts
         self._bootstrap = {_FIRST_BOOTSTRAP - index: address for index, address in enumerate(bootstrap)}
         self._known: dict[BrokerId, Address] = {}
         self._links: dict[BrokerId, Link] = {}

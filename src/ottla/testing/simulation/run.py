@@ -1,0 +1,235 @@
+"""One whole run of a simulated cluster: load and faults for a while, then time to heal, then the rules.
+
+A run that breaks a rule raises `BrokenRule`; any other exception is a bug that the faults brought to light.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from ottla.coordination import paths
+from ottla.coordination.store import WatchEvent, WatchKind
+from ottla.core.errors import ErrorCode
+from ottla.core.types import TopicPartition
+from ottla.replication.partition import Partition
+from ottla.testing.simulation.broken_rule import BrokenRule
+from ottla.testing.simulation.cluster import SimulatedCluster
+from ottla.testing.simulation.fault_plan import FaultPlan, FaultSettings
+from ottla.testing.simulation.history import History
+from ottla.testing.simulation.load_producer import LoadProducer
+from ottla.testing.simulation.load_reader import LoadReader
+from ottla.testing.simulation.process import ProcessState
+from ottla.testing.simulation.replica_logs import PartitionAtEnd, read_replica
+from ottla.testing.simulation.requests import create_topic
+from ottla.testing.simulation.rules import check_run
+from ottla.testing.simulation.scheduler import ProcessLoop, StillRunning
+from ottla.testing.simulation.step_rules import StepRules
+
+TOPIC: Final = "orders"
+_CREATE_WITHIN_S: Final = 60.0
+_STATE_PATH_PARTS: Final = 7  # "", brokers, topics, T, partitions, N, state
+
+
+class RunSettings(NamedTuple):
+    """What is run; with the seed it says all of what happens."""
+
+    brokers: int = 3
+    duration_s: float = 60.0  # with faults
+    settle_s: float = 120.0  # at most, without
+    partitions: int = 3
+    replication_factor: int = 3  # or as many as there are brokers
+    min_insync_replicas: int = 2
+    flush_messages: int = 1  # 0: the system writes back when it likes, and a loss of power may cost what was acked
+    producers: int = 2
+    pause_s: float = 0.2  # between two batches of a producer in a partition
+    faults: FaultSettings = FaultSettings()
+    properties: tuple[tuple[str, str], ...] = ()  # of every broker
+
+
+class RunResult(NamedTuple):
+    digest: str
+    simulated_s: float
+    steps: int
+    acked: int
+    read: int
+    faults: dict[str, int]
+
+
+class SimulatedRun:
+    """One run of one seed. Its parts are public for who looks at a run that failed."""
+
+    def __init__(self, seed: int, settings: RunSettings | None = None) -> None:
+        self.settings = settings = settings or RunSettings()
+        self.cluster = SimulatedCluster(seed, brokers=settings.brokers, properties=dict(settings.properties))
+        self.history = History()
+        self.step_rules = StepRules()
+        self._brokers_by_loop_name = {broker.name: broker for broker in self.cluster.brokers.values()}
+        broker_ids = list(self.cluster.brokers)
+        self.producers = [
+            LoadProducer(
+                self.cluster.client(f"producer-{number}"),
+                self.history,
+                TOPIC,
+                partitions=settings.partitions,
+                brokers=broker_ids,
+                pause_s=settings.pause_s,
+            )
+            for number in range(1, settings.producers + 1)
+        ]
+        clients = [self.cluster.client(f"reader-{partition}") for partition in range(settings.partitions)]
+        self.reader = LoadReader(clients, self.history, TOPIC, brokers=broker_ids)
+        self.plan = FaultPlan(self.cluster, settings.faults)
+        self.cluster.scheduler.after_step = self._after_step
+        self.cluster.ensemble.on_change = self._on_stored
+
+    def run(self) -> RunResult:
+        cluster = self.cluster
+        cluster.start()
+        self._create_topic()
+        for producer in self.producers:
+            producer.start()
+        self.reader.start()
+        self.plan.start()
+        cluster.run_for(self.settings.duration_s)
+        self.plan.end()
+        for producer in self.producers:
+            producer.stop()
+        self._settle()
+        check_run(self.history, list(self._partitions_at_end()))
+        cluster.stop()
+        return RunResult(
+            cluster.digest,
+            cluster.now,
+            cluster.scheduler.steps,
+            sum(producer.acked for producer in self.producers),
+            sum(self.reader.next_offsets),
+            self.plan.counts,
+        )
+
+    def _create_topic(self) -> None:
+        """Each broker is asked in turn, until one is the controller and can."""
+        settings = self.settings
+        configs = {"min.insync.replicas": str(min(settings.min_insync_replicas, settings.brokers))}
+        if settings.flush_messages:
+            configs["flush.messages"] = str(settings.flush_messages)
+        client = self.cluster.client("admin")
+        deadline = self.cluster.now + _CREATE_WITHIN_S
+        while self.cluster.now < deadline:
+            for broker_id in self.cluster.brokers:
+                outcome = create_topic(
+                    client,
+                    broker_id,
+                    TOPIC,
+                    partitions=settings.partitions,
+                    replication_factor=min(settings.replication_factor, settings.brokers),
+                    configs=configs,
+                )
+                self.cluster.run_until(lambda outcome=outcome: outcome.is_there, within_s=_CREATE_WITHIN_S)  # type: ignore[misc]
+                if outcome.response is not None:
+                    error_code = outcome.response.topics[0].error_code
+                    if error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                        return
+            self.cluster.run_for(0.5)
+        raise BrokenRule("a topic can be created", f"not within {_CREATE_WITHIN_S} s, without any fault")
+
+    # The end of a run
+
+    def _settle(self) -> None:
+        try:
+            self.cluster.run_until(_Polled(self), within_s=self.settings.settle_s)
+        except StillRunning:
+            raise BrokenRule(
+                "a cluster without faults heals by itself",
+                f"not within {self.settings.settle_s} s: {'; '.join(self.unsettled()) or 'it has just now'}",
+            ) from None
+
+    def unsettled(self) -> Iterator[str]:
+        """What is still to come before the rules can judge, for people."""
+        for broker in self.cluster.brokers.values():
+            if broker.state is not ProcessState.RUNNING:
+                yield f"{broker.name} is {broker.state.value} {broker.exit_reason}"
+        for producer in self.producers:
+            if not producer.is_idle:
+                yield "a producer has batches that are not acknowledged"
+        for number in range(self.settings.partitions):
+            yield from self._unsettled_of(TopicPartition(TOPIC, number))
+
+    def _unsettled_of(self, topic_partition: TopicPartition) -> Iterator[str]:
+        state = self._stored_state(topic_partition)
+        replicas = self._replicas(topic_partition)
+        wanted = min(self.settings.replication_factor, self.settings.brokers)
+        if state is None:
+            yield f"{topic_partition} is not in the store"
+        elif state.leader not in replicas:
+            yield f"{topic_partition} has no leader"
+        elif len(state.isr) < wanted:
+            yield f"{topic_partition} has the in-sync replicas {list(state.isr)}"
+        else:
+            leader = replicas[state.leader]
+            if leader.state.leader_epoch != state.leader_epoch:
+                yield f"{topic_partition}: leader {state.leader} does not know that it leads"
+            ends = {broker_id: replica.log.log_end_offset for broker_id, replica in replicas.items()}
+            marks = {broker_id: replica.high_watermark for broker_id, replica in replicas.items()}
+            if len({*ends.values(), *marks.values()}) > 1:
+                yield f"{topic_partition}: log end offsets {ends}, high watermarks {marks}"
+            if self.reader.next_offsets[topic_partition.partition] < leader.high_watermark:
+                yield f"{topic_partition} is not read up to {leader.high_watermark}"
+
+    def _partitions_at_end(self) -> Iterator[PartitionAtEnd]:
+        for number in range(self.settings.partitions):
+            topic_partition = TopicPartition(TOPIC, number)
+            state = self._stored_state(topic_partition)
+            assert state is not None, "settled"
+            replicas = self._replicas(topic_partition)
+            yield PartitionAtEnd(
+                topic_partition,
+                state.leader,
+                tuple(state.isr),
+                tuple(read_replica(replica, broker_id) for broker_id, replica in replicas.items()),
+            )
+
+    def _replicas(self, topic_partition: TopicPartition) -> dict[int, Partition]:
+        """On the brokers that serve, by their ids."""
+        return {
+            broker.broker_id: broker.core.replicas.partitions[topic_partition]
+            for broker in self.cluster.brokers.values()
+            if broker.state is ProcessState.RUNNING
+            and broker.core is not None
+            and topic_partition in broker.core.replicas.partitions
+        }
+
+    def _stored_state(self, topic_partition: TopicPartition) -> paths.PartitionState | None:
+        path = paths.partition_state_path(*topic_partition)
+        found = self.cluster.ensemble.tree.get(path)
+        return paths.decode_partition_state(path, found.value) if found.is_ok else None
+
+    # While it runs
+
+    def _after_step(self, loop: ProcessLoop) -> None:
+        broker = self._brokers_by_loop_name.get(loop.name)
+        if broker is not None and broker.state is ProcessState.RUNNING and broker.core is not None:
+            self.step_rules.look(broker.broker_id, broker.core.replicas.partitions.values())
+
+    def _on_stored(self, change: WatchEvent, value: bytes) -> None:
+        parts = change.path.split("/")
+        if len(parts) != _STATE_PATH_PARTS or parts[-1] != "state" or change.kind == WatchKind.DELETED:
+            return
+        topic_partition = TopicPartition(parts[3], int(parts[5]))
+        state = paths.decode_partition_state(change.path, value)
+        self.step_rules.leaders.note(topic_partition, state.leader_epoch, state.leader, source="the store")
+
+
+class _Polled:
+    """Whether a run has settled, looked at only now and then: to look costs more than a step."""
+
+    __slots__ = ("_next_at", "_run")
+
+    def __init__(self, run: SimulatedRun) -> None:
+        self._run = run
+        self._next_at = 0.0
+
+    def __call__(self) -> bool:
+        now = self._run.cluster.now
+        if now < self._next_at:
+            return False
+        self._next_at = now + 0.1
+        return next(self._run.unsettled(), None) is None
