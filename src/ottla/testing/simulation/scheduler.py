@@ -63,7 +63,7 @@ class Scheduler:
 
     def note(self, loop: "ProcessLoop", kind: str) -> None:
         """Have the trace say that this happened."""
-        self.trace.steps.append((self.now, loop.number, kind))
+        self.trace.note(self.now, loop.number, kind)
 
     def run_until(self, end: float | Callable[[], bool], *, within_s: float = inf) -> None:
         """Run what is due until a time or until a condition holds; StillRunning if that takes more than `within_s`."""

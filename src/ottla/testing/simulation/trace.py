@@ -1,12 +1,14 @@
 """What a run did, step by step: a digest of all of it, to hold two runs against each other, and its last steps for a
 report."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
 LAST_STEPS: Final = 400
+LAST_NOTES: Final = 60
 FOLDED_AT: Final = 4 * LAST_STEPS
 
 _pack_head = Struct("<dI").pack
@@ -26,7 +28,7 @@ class Step(NamedTuple):
 class Trace:
     """Owned by a scheduler. It keeps callbacks as they are, since naming each one costs more than running many."""
 
-    __slots__ = ("_digest", "_folded", "_names", "is_printing", "print_line", "steps")
+    __slots__ = ("_digest", "_folded", "_names", "_notes", "is_printing", "print_line", "steps")
 
     def __init__(self) -> None:
         self.steps: list[tuple[float, int, Callable[[], object] | str]] = []  # the scheduler appends to it directly
@@ -35,6 +37,12 @@ class Trace:
         self._digest = blake2b(digest_size=16)
         self._folded = 0  # how many of `steps` are in the digest
         self._names: list[str] = []
+        self._notes: deque[Step] = deque(maxlen=LAST_NOTES)
+
+    def note(self, when: float, process: int, kind: str) -> None:
+        """A step that somebody should know of: a fault, the start of a process."""
+        self.steps.append((when, process, kind))
+        self._notes.append(Step(when, self._names[process], kind))
 
     def name_process(self, name: str) -> int:
         """The number that stands for a process in the steps."""
@@ -60,6 +68,9 @@ class Trace:
 
     def last_steps(self) -> list[Step]:
         return list(self._named(-LAST_STEPS))
+
+    def last_notes(self) -> list[Step]:
+        return list(self._notes)
 
     def _named(self, start: int) -> Iterator[Step]:
         for when, process, done in self.steps[start:]:
