@@ -46,9 +46,9 @@ class HandReplicas:
         self.armed = 0
         self.wheel = TimingWheel()
         self.waiting = Waiting(
-            produces=Purgatory(self.wheel),
+            produces=Purgatory(self.wheel, on_mark=self._on_mark),
             fetches=Purgatory(self.wheel, on_mark=self._on_mark),
-            deletions=Purgatory(self.wheel),
+            deletions=Purgatory(self.wheel, on_mark=self._on_mark),
             topic_changes=Purgatory(self.wheel),
             now_ms=lambda: self.now_ms,
             arm=self._arm,
