@@ -8,32 +8,30 @@ from ottla.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId
 from ottla.purgatory.purgatory import DelayedOperation, Purgatory
 from ottla.replication.follower_progress import LONG_AGO_MS
 
-# A topic by its name or its id, as the follower's session names it, and the partition's number.
-SessionKey = tuple[str | bytes, int]
+# The topic's id and the partition's number: what followers name partitions by, since Fetch 13.
+SessionKey = tuple[bytes, int]
 
 
 class FollowerFetches:
     """Made by `Replicas` for each broker that follows a partition which is led here, and kept."""
 
-    __slots__ = ("_waiting_fetches", "broker_epoch", "broker_id", "last_fetch_ms", "news", "uses_topic_ids", "waiting")
+    __slots__ = ("_waiting_fetches", "broker_epoch", "broker_id", "last_fetch_ms", "news", "waiting")
 
     def __init__(self, broker_id: BrokerId, waiting_fetches: Purgatory) -> None:
         self.broker_id = broker_id
         self.broker_epoch: BrokerEpoch = NO_BROKER_EPOCH  # of its last fetch
         self.last_fetch_ms = LONG_AGO_MS
-        self.uses_topic_ids = True
         self.news: dict[SessionKey, None] = {}  # to be read; a new dict for each session
         self.waiting: DelayedOperation | None = None
         self._waiting_fetches = waiting_fetches
 
-    def note(self, topic: str, topic_id: bytes, partition: int) -> None:
+    def note(self, key: SessionKey) -> None:
         """A partition has records, a high watermark or a state that the follower does not know."""
-        self.news[(topic_id if self.uses_topic_ids else topic, partition)] = None
+        self.news[key] = None
         self._waiting_fetches.mark(self)
 
-    def begin_session(self, *, uses_topic_ids: bool) -> dict[SessionKey, None]:
+    def begin_session(self) -> dict[SessionKey, None]:
         """Forget what was news in the session before; the dict that is filled from now on."""
-        self.uses_topic_ids = uses_topic_ids
         self.news = {}
         return self.news
 

@@ -20,8 +20,8 @@ class FollowerProgress:
     """
 
     __slots__ = (
-        "_last_fetch_ms",
-        "_leader_end_at_last_fetch",
+        "_sampled_ms",
+        "_sampled_leader_end",
         "broker_epoch",
         "durable_end_offset",
         "fetches",
@@ -37,8 +37,8 @@ class FollowerProgress:
         self.broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
         self.last_caught_up_ms = last_caught_up_ms
         self.fetches: FollowerFetches | None = None
-        self._last_fetch_ms = LONG_AGO_MS
-        self._leader_end_at_last_fetch = UNKNOWN_OFFSET
+        self._sampled_ms = LONG_AGO_MS  # a fetch, and where the leader's log ended then
+        self._sampled_leader_end = UNKNOWN_OFFSET
 
     def note_fetch(
         self,
@@ -52,23 +52,24 @@ class FollowerProgress:
     ) -> None:
         """The follower asks for `fetch_offset`: it has what is below. `durable_offset` -1: all of that is durable.
 
-        It is caught up now if it has all; and it was at its last fetch if it has now what the leader had then, which is
-        how a follower that is always a little behind stays in sync (KIP-16).
+        It is caught up now if it has all; and it was at an earlier fetch if it has now what the leader had then, which
+        is how a follower that is always a little behind stays in sync (KIP-16).
         """
-        if fetch_offset >= leader_end_offset:
+        durable_end_offset = fetch_offset if durable_offset < 0 else min(durable_offset, fetch_offset)
+        if durable_end_offset >= leader_end_offset:
             self._catch_up(now_ms)
-        elif fetch_offset >= self._leader_end_at_last_fetch:
-            self._catch_up(self._last_fetch_ms)
+        elif durable_end_offset >= self._sampled_leader_end:
+            self._catch_up(self._sampled_ms)
+            self._sampled_ms = now_ms
+            self._sampled_leader_end = leader_end_offset
         self.broker_epoch = broker_epoch
         self.log_end_offset = fetch_offset
-        self.durable_end_offset = fetch_offset if durable_offset < 0 else min(durable_offset, fetch_offset)
+        self.durable_end_offset = durable_end_offset
         self.log_start_offset = log_start_offset
-        self._last_fetch_ms = now_ms
-        self._leader_end_at_last_fetch = leader_end_offset
 
     def note_append(self, old_end_offset: Offset) -> None:
         """The leader's log grew: a follower that had all of it had so up to the last fetch of its session."""
-        if self.fetches is not None and self.log_end_offset == old_end_offset:
+        if self.fetches is not None and self.durable_end_offset == old_end_offset:
             self._catch_up(self.fetches.last_fetch_ms)
 
     def leave_session(self, leader_end_offset: Offset) -> None:
@@ -77,7 +78,7 @@ class FollowerProgress:
         self.fetches = None
 
     def is_caught_up(self, leader_end_offset: Offset, *, now_ms: int, lag_time_max_ms: int) -> bool:
-        return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= lag_time_max_ms
+        return self.durable_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= lag_time_max_ms
 
     def _catch_up(self, time_ms: int) -> None:
         if time_ms > self.last_caught_up_ms:

@@ -18,11 +18,12 @@ class Leading:
     """Made by its partition the first time that it leads with followers, and kept: a write of the in-sync replicas may
     outlive the leader epoch that it was begun in."""
 
-    __slots__ = ("_in_sync", "_partition", "_ports", "epoch_start_offset")
+    __slots__ = ("_in_sync", "_partition", "_ports", "_session_key", "epoch_start_offset")
 
     def __init__(self, partition: "Partition", ports: PartitionPorts) -> None:
         self._partition = partition
         self._ports = ports
+        self._session_key = (partition.topic_id, partition.topic_partition.partition)
         self.epoch_start_offset: Offset = 0
         self._in_sync = InSyncReplicas(
             partition.topic_partition,
@@ -80,11 +81,9 @@ class Leading:
         self.tell_followers()
 
     def tell_followers(self) -> None:
-        partition = self._partition
-        topic, number = partition.topic_partition
         for progress in self.followers.values():
             if progress.fetches is not None:
-                progress.fetches.note(topic, partition.topic_id, number)
+                progress.fetches.note(self._session_key)
 
     def on_follower_fetch(
         self,

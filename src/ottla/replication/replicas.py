@@ -294,10 +294,9 @@ class Replicas:
 
     def _tell_followers(self, partition: Partition) -> None:
         """Also those whom it did not serve until now: they may have waited for it with an error."""
-        topic, number = partition.topic_partition
         for fetches in self.followers.values():
             if fetches.broker_id in partition.state.replicas:
-                fetches.note(topic, partition.topic_id, number)
+                fetches.note((partition.topic_id, partition.topic_partition.partition))
 
 
 def _never_truncated(log: Log, _: Offset) -> None:
