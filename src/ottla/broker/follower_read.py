@@ -142,13 +142,12 @@ def find_for_follower(
 
 def diverging_epoch_of(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | ErrorCode | None:
     """Where the follower's log leaves ours, if it does: it has records of an epoch that ended before them here."""
-    log = partition.log
-    if not log.log_start_offset <= wanted.fetch_offset:
+    if wanted.fetch_offset < partition.log.log_start_offset:
         return ErrorCode.OFFSET_OUT_OF_RANGE
     epoch = wanted.last_fetched_epoch
     if epoch < 0:
         return None
-    found_epoch, end_offset = log.leader_epochs.end_offset_of(epoch, log_end_offset=log.log_end_offset)
+    found_epoch, end_offset = partition.end_of_epoch(epoch)
     if end_offset == UNDEFINED_EPOCH_OFFSET:
         return ErrorCode.OFFSET_OUT_OF_RANGE
     if found_epoch < epoch or end_offset < wanted.fetch_offset:

@@ -169,8 +169,9 @@ class InSyncReplicas:
             if broker_id not in state.isr:
                 # Durable, not only fetched: from now on it may be elected, and must have all that was acknowledged.
                 if (
-                    progress.fetches is not None
-                    and progress.durable_end_offset >= committed_end
+                    progress.durable_end_offset >= committed_end
+                    and progress.fetches is not None
+                    and now_ms - progress.fetches.last_fetch_ms <= lag_time_max_ms
                     and broker_id in state.replicas
                     and self._is_live(broker_id, progress)
                 ):

@@ -20,6 +20,7 @@ from ottla.replication.refusals import (
     refused_by_batch_or_replicas,
     refused_by_partition,
 )
+from ottla.storage.leader_epochs import EpochEnd
 from ottla.storage.log import Log
 from ottla.storage.log_config import NEVER, LogConfig
 from ottla.storage.log_results import AppendInfo, LogRead
@@ -114,6 +115,17 @@ class Partition:
         if epoch < self.state.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def end_of_epoch(self, epoch: LeaderEpoch) -> EpochEnd:
+        """Where a leader epoch ends in this log, as of its leader.
+
+        A sole replica notes its epoch with the first append of it: until then the epoch begins at the log's end.
+        """
+        log = self.log
+        latest, current = log.leader_epochs.latest_epoch, self.state.leader_epoch
+        if latest < epoch <= current:
+            return EpochEnd(epoch if epoch == current or latest < 0 else latest, log.log_end_offset)
+        return log.leader_epochs.end_offset_of(epoch, log_end_offset=log.log_end_offset)
 
     # Appending
 

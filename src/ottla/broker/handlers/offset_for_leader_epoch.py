@@ -37,6 +37,5 @@ class OffsetForLeaderEpochHandler:
         error_code = partition.check_leader_epoch(wanted.current_leader_epoch)
         if error_code:
             return EpochEndOffset(partition=number, error_code=error_code)
-        log = partition.log
-        epoch, end_offset = log.leader_epochs.end_offset_of(wanted.leader_epoch, log_end_offset=log.log_end_offset)
+        epoch, end_offset = partition.end_of_epoch(wanted.leader_epoch)
         return EpochEndOffset(partition=number, leader_epoch=epoch, end_offset=end_offset)
