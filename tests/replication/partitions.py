@@ -6,6 +6,7 @@ from ottla.core.timing_wheel import TimingWheel
 from ottla.core.types import TopicPartition
 from ottla.purgatory.purgatory import Purgatory
 from ottla.replication.partition import Partition
+from ottla.replication.ports import ALONE, ClusterPorts
 from ottla.replication.replicas import Replicas, Waiting
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
@@ -38,7 +39,7 @@ def append(partition: Partition, messages: int = 1) -> int:
 class HandReplicas:
     """Replicas with their purgatories; flushes and failures are only noted."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: ClusterPorts = ALONE) -> None:
         self.now_ms = 0
         self.flushes: list[Log] = []
         self.failures: list[tuple[Log, StorageError]] = []
@@ -46,9 +47,9 @@ class HandReplicas:
         self.armed = 0
         self.wheel = TimingWheel()
         self.waiting = Waiting(
-            produces=Purgatory(self.wheel),
+            produces=Purgatory(self.wheel, on_mark=self._on_mark),
             fetches=Purgatory(self.wheel, on_mark=self._on_mark),
-            deletions=Purgatory(self.wheel),
+            deletions=Purgatory(self.wheel, on_mark=self._on_mark),
             topic_changes=Purgatory(self.wheel),
             now_ms=lambda: self.now_ms,
             arm=self._arm,
@@ -58,6 +59,9 @@ class HandReplicas:
             broker_id=BROKER_ID,
             request_flush=self.flushes.append,
             report_storage_error=lambda log, error: self.failures.append((log, error)),
+            truncate_log=lambda log, offset: log.truncate_to(offset, now_ms=NOW_MS) and None,
+            restart_log=lambda log, offset: log.truncate_fully_and_start_at(offset, now_ms=NOW_MS) and None,
+            cluster=cluster,
         )
 
     def _on_mark(self) -> None:
@@ -76,6 +80,11 @@ class HandReplicas:
     ) -> Partition:
         log = open_log(disk or SimulatedDisk(), config, directory=f"/data/{topic_partition}")
         return self.replicas.add(topic_partition, topic_id=bytes(16), log=log, state=state)
+
+    def turn(self) -> None:
+        """The end of a turn of the loop: what was marked is looked at."""
+        for purgatory in (self.waiting.produces, self.waiting.deletions, self.waiting.fetches):
+            purgatory.complete_marked()
 
     def advance(self, delay_ms: int) -> None:
         self.now_ms += delay_ms

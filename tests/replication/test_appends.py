@@ -10,7 +10,8 @@ from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
 from ottla.records.build import build_batch
 from ottla.records.validate import ProduceFault
-from ottla.replication.partition import ACKS_ALL, AcksWait, Partition
+from ottla.replication.acks_wait import AcksWait
+from ottla.replication.partition import ACKS_ALL, Partition
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_results import AppendInfo
 from ottla.testing.simulated_disk import SimulatedDisk

@@ -2,9 +2,10 @@
 
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
+from ottla.replication.acks_wait import AcksWait
 from ottla.replication.delayed_delete_records import DeleteRecordsWait
 from ottla.replication.delayed_fetch import DelayedFetch
-from ottla.replication.partition import AcksWait, Partition
+from ottla.replication.partition import Partition
 from ottla.storage.log_config import LogConfig
 from tests.replication.partitions import ORDERS, HandReplicas, append
 from tests.storage.log_making import flush

@@ -184,10 +184,12 @@ class BrokerCore:
         timers, loop = self.timers, self._ports.loop
         wheel = timers.wheel
         fetches = Purgatory(wheel, on_mark=lambda: loop.call_soon(fetches.complete_marked))
+        produces = Purgatory(wheel, on_mark=lambda: loop.call_soon(produces.complete_marked))
+        deletions = Purgatory(wheel, on_mark=lambda: loop.call_soon(deletions.complete_marked))
         self._waiting = Waiting(
-            produces=Purgatory(wheel),
+            produces=produces,
             fetches=fetches,
-            deletions=Purgatory(wheel),
+            deletions=deletions,
             topic_changes=Purgatory(wheel),
             now_ms=timers.now_ms,
             arm=timers.arm,

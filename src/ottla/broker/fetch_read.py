@@ -40,7 +40,6 @@ class FetchRead:
     __slots__ = (
         "_cache",
         "_is_committed",
-        "_is_replica",
         "_max_bytes",
         "_min_bytes",
         "_replicas",
@@ -58,7 +57,6 @@ class FetchRead:
         min_bytes: int,
         max_bytes: int,
         isolation_level: int,
-        replica_id: int,
     ) -> None:
         self._replicas = replicas
         self._cache = cache
@@ -67,7 +65,6 @@ class FetchRead:
         self._min_bytes = min_bytes
         self._max_bytes = max_bytes
         self._is_committed = isolation_level == _READ_COMMITTED
-        self._is_replica = replica_id >= 0
 
     def keys(self) -> list[TopicPartition]:
         """The partitions to wait for; those that don't exist give an error at once and are never waited for."""
@@ -149,8 +146,6 @@ class FetchRead:
             if found is None:
                 return ErrorCode.UNKNOWN_TOPIC_ID
             name = found
-        if self._is_replica:
-            return ErrorCode.REPLICA_NOT_AVAILABLE  # no partition here has followers
         return self._replicas.find(name, number)
 
 

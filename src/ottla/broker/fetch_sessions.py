@@ -110,7 +110,7 @@ class FetchSessions:
     def __init__(self, *, slots: int, partitions_max: int, new_id: Callable[[], int]) -> None:
         self._slots = slots
         self._partitions_max = partitions_max
-        self._new_id = new_id
+        self.new_id = new_id
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self.cached_partitions = 0  # over all sessions
         self.evictions = 0
@@ -131,9 +131,9 @@ class FetchSessions:
         if not self._make_room(len(wanted), now_ms):
             return None
         sessions = self._sessions
-        session_id = self._new_id()
+        session_id = self.new_id()
         while session_id in sessions or session_id == NO_SESSION:
-            session_id = self._new_id()
+            session_id = self.new_id()
         session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
         session.update(wanted, ())
         sessions[session_id] = session

@@ -10,7 +10,8 @@ from ottla.core.disk import FileSlice
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.types import Offset
 from ottla.purgatory.purgatory import DelayedOperation
-from ottla.replication.partition import ACKS_ALL, AcksWait, Partition
+from ottla.replication.acks_wait import AcksWait
+from ottla.replication.partition import ACKS_ALL, Partition
 from ottla.replication.replicas import Replicas
 from ottla.storage.flush import Flusher
 from ottla.storage.log_manager import LogManager

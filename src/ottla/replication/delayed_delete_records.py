@@ -42,6 +42,9 @@ def _is_settled(wait: DeleteRecordsWait) -> bool:
     if partition.is_offline:
         wait.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return True
+    if not partition.is_led_here:
+        wait.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return True
     if partition.low_watermark < wait.offset:
         return False
     wait.error_code = ErrorCode.NONE

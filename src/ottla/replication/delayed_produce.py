@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from ottla.purgatory.purgatory import DelayedOperation
-from ottla.replication.partition import AcksWait
+from ottla.replication.acks_wait import AcksWait
 
 
 class DelayedProduce(DelayedOperation):

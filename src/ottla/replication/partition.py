@@ -1,56 +1,39 @@
-"""One partition as its leader sees it: appends, reads, the high watermark.
+"""One replica of one partition: what it appends and reads as leader or follower, and its high watermark.
 
 Owned by `Replicas`; touched on the event loop only. It decides what may be appended and when that is acknowledged, and
 sets in motion what follows. It knows its log and its replicas, and nothing of requests.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.core.cluster import INTERNAL_TOPICS, PartitionState
 from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.types import NO_TIMESTAMP_MS, BrokerId, LeaderEpoch, Offset, TimestampMs, TopicPartition
-from ottla.purgatory.purgatory import Purgatory
-from ottla.records.header import CHECKSUMMED_POSITION, TRANSACTIONAL_MASK
-from ottla.records.validate import ProduceFault, check_produced
+from ottla.core.types import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TimestampMs, TopicPartition
+from ottla.records.header import TRANSACTIONAL_MASK
+from ottla.records.validate import ProduceFault
+from ottla.replication.acks_wait import AcksWait
+from ottla.replication.ports import PartitionPorts
+from ottla.replication.refusals import (
+    ATTRIBUTES_POSITION,
+    refused,
+    refused_by_batch_or_replicas,
+    refused_by_partition,
+)
+from ottla.storage.leader_epochs import EpochEnd
 from ottla.storage.log import Log
 from ottla.storage.log_config import NEVER, LogConfig
 from ottla.storage.log_results import AppendInfo, LogRead
+
+if TYPE_CHECKING:  # a broker alone never imports them
+    from ottla.replication.follower_fetches import FollowerFetches
+    from ottla.replication.follower_progress import FollowerProgress
+    from ottla.replication.leading import Leading
 
 ACKS_ALL = -1
 NEWEST_PRODUCE_VERSION = 32767
 
 _NONE = ErrorCode.NONE
-_ATTRIBUTES_POSITION = CHECKSUMMED_POSITION + 1  # their low byte
-
-
-class PartitionPorts(NamedTuple):
-    """What the partitions of a broker need of it."""
-
-    broker_id: BrokerId
-    request_flush: Callable[[Log], None]
-    report_storage_error: Callable[[Log, StorageError], None]  # the log manager decides what goes offline
-    fetches: Purgatory  # those that wait; marked by each append, completed once per loop turn
-
-
-class AcksWait:
-    """A batch that was appended and is not acknowledged yet; `error_code` is the verdict at the end.
-
-    It belongs to the leader epoch of its append: another leader may have cut the batch off the log, and what is at
-    its offset then says nothing about it. With `needs_all_replicas` (acks=all) the high watermark counts, else the
-    leader's own durable end, which lags behind the log's end only where a topic is fsynced by `flush.messages`.
-    """
-
-    __slots__ = ("error_code", "leader_epoch", "needs_all_replicas", "next_offset", "partition")
-
-    def __init__(
-        self, partition: "Partition", *, next_offset: Offset, leader_epoch: LeaderEpoch, needs_all_replicas: bool
-    ) -> None:
-        self.partition = partition
-        self.next_offset = next_offset
-        self.leader_epoch = leader_epoch
-        self.needs_all_replicas = needs_all_replicas
-        self.error_code = ErrorCode.REQUEST_TIMED_OUT
 
 
 # What the log says of the batch or why it was refused; and what is to be waited for, if anything is.
@@ -58,7 +41,7 @@ AppendResult: TypeAlias = tuple[AppendInfo, AcksWait | None]
 
 
 class Partition:
-    """The leader's side of one partition.
+    """The replica of this broker; `state` says whether it leads.
 
     The high watermark is the smallest durable end offset of the in-sync replicas. With `flush.messages=N` at most N-1
     acknowledged messages may be missing from the platter, so a replica's durable end is `recovery_point + N - 1`, cut
@@ -72,6 +55,7 @@ class Partition:
         "_is_internal",
         "_judged_config",
         "_judged_state",
+        "_leading",
         "_ports",
         "_takes_acks_all",
         "_takes_appends",
@@ -95,13 +79,14 @@ class Partition:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.log = log
-        self.state = state  # replaced by `Replicas.update_state`, which ends the waits that it decides
+        self.state = state  # replaced by `Replicas.apply_state`, which ends the waits that it decides
         self.high_watermark: Offset = log.log_start_offset
         self.is_offline = False  # its log directory failed: nothing is read or written any more
         self._broker_id = ports.broker_id
         self._is_internal = topic_partition.topic in INTERNAL_TOPICS
         self._fetches = ports.fetches
         self._ports = ports
+        self._leading: Leading | None = None  # from the first time on that it leads with followers
         self._judge(state, log.config)
 
     @property
@@ -116,7 +101,7 @@ class Partition:
     @property
     def low_watermark(self) -> Offset:
         """The smallest start of the log among the live replicas: below it nothing is left anywhere."""
-        return self.log.log_start_offset
+        return self.log.log_start_offset if self._leading is None else self._leading.low_watermark()
 
     @property
     def last_stable_offset(self) -> Offset:
@@ -130,6 +115,17 @@ class Partition:
         if epoch < self.state.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def end_of_epoch(self, epoch: LeaderEpoch) -> EpochEnd:
+        """Where a leader epoch ends in this log, as of its leader.
+
+        A sole replica notes its epoch with the first append of it: until then the epoch begins at the log's end.
+        """
+        log = self.log
+        latest, current = log.leader_epochs.latest_epoch, self.state.leader_epoch
+        if latest < epoch <= current:
+            return EpochEnd(epoch if epoch == current or latest < 0 else latest, log.log_end_offset)
+        return log.leader_epochs.end_offset_of(epoch, log_end_offset=log.log_end_offset)
 
     # Appending
 
@@ -161,9 +157,14 @@ class Partition:
             or (self._is_internal and is_from_client)
             or type(records) is not memoryview
             or (leader_epoch is not None and leader_epoch != state.leader_epoch)
-            or (len(records) > _ATTRIBUTES_POSITION and records[_ATTRIBUTES_POSITION] & TRANSACTIONAL_MASK)
+            or (len(records) > ATTRIBUTES_POSITION and records[ATTRIBUTES_POSITION] & TRANSACTIONAL_MASK)
         ):
-            return self._refuse(records, now_ms, produce_version, is_from_client, leader_epoch), None
+            is_forbidden = self._is_internal and is_from_client
+            is_led_here = self._takes_appends and leader_epoch in (None, state.leader_epoch)
+            return (
+                refused_by_partition(self, is_forbidden=is_forbidden, is_led_here=is_led_here)
+                or refused_by_batch_or_replicas(self, records, now_ms=now_ms, produce_version=produce_version)
+            ), None
         try:
             info = log.append_as_leader(
                 records,
@@ -182,12 +183,9 @@ class Partition:
         if not info.is_duplicate:
             if self._counts_at_once:
                 self.high_watermark = last_offset + 1
+                self._fetches.mark(self.topic_partition)
             else:
-                self.maybe_advance_high_watermark()
-                flush_messages = config.flush_messages
-                if flush_messages != NEVER and log.unflushed_messages >= flush_messages:
-                    self._ports.request_flush(log)
-            self._fetches.mark(self.topic_partition)
+                self._after_append(info.first_offset)
         if self.high_watermark > last_offset or acks == 0 or (acks > 0 and self.durable_end_offset > last_offset):
             return info, None
         return info, AcksWait(
@@ -213,40 +211,17 @@ class Partition:
         self._takes_appends = state.leader == self._broker_id
         self._takes_acks_all = self._takes_appends and len(state.isr) >= config.min_insync_replicas
         # The only copy, and no fsync to wait for.
-        self._counts_at_once = config.flush_messages == NEVER and len(state.isr) == 1
+        self._counts_at_once = config.flush_messages == NEVER and len(state.isr) == len(state.replicas) == 1
 
-    def _refuse(
-        self,
-        records: memoryview | ProduceFault | None,
-        now_ms: TimestampMs,
-        produce_version: int,
-        is_from_client: bool,
-        leader_epoch: LeaderEpoch | None,
-    ) -> AppendInfo:
-        """Why `append` takes nothing: what concerns the partition comes first, then the batch, then the replicas."""
-        state = self.state
-        if self._is_internal and is_from_client:
-            return refused_as_internal(self.topic_partition.topic)
-        if self.is_offline:
-            return refused(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory of this partition is offline")
-        if state.leader != self._broker_id or (leader_epoch is not None and leader_epoch != state.leader_epoch):
-            return refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
-        if records is None:
-            return refused(ErrorCode.INVALID_RECORD, "no batch; exactly one is expected")
-        if isinstance(records, ProduceFault):
-            return refused(*records)
-        config = self.log.config
-        if len(records) > _ATTRIBUTES_POSITION and records[_ATTRIBUTES_POSITION] & TRANSACTIONAL_MASK:
-            # First of all a batch has to be sound: else the bit may be a flipped one.
-            found = check_produced(records, config.produce_limits, produce_version=produce_version, now_ms=now_ms)
-            if isinstance(found, ProduceFault):
-                return refused(*found)
-            return refused(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
-        return refused(
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{self.topic_partition}: {len(state.isr)} replicas in sync,"
-            f" min.insync.replicas is {config.min_insync_replicas}",
-        )
+    def _after_append(self, old_end_offset: Offset) -> None:
+        """Not the only copy, or not durable yet: set in motion what will acknowledge it."""
+        log = self.log
+        flush_messages = log.config.flush_messages
+        if flush_messages != NEVER and log.unflushed_messages >= flush_messages:
+            self._ports.request_flush(log)
+        if self._leading is not None:
+            self._leading.on_append(old_end_offset)
+        self.advance_high_watermark()
 
     def maybe_settle(self, wait: AcksWait) -> bool:
         """Whether a wait for acks is over; `wait.error_code` says how it ended."""
@@ -257,6 +232,8 @@ class Partition:
             wait.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif (self.high_watermark if wait.needs_all_replicas else self.durable_end_offset) >= wait.next_offset:
             wait.error_code = _NONE
+        elif wait.needs_all_replicas and len(state.isr) < self.log.config.min_insync_replicas:
+            wait.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         else:
             return False
         return True
@@ -270,12 +247,142 @@ class Partition:
         self.high_watermark = min(max(start, log.log_start_offset), log.log_end_offset)
 
     def maybe_advance_high_watermark(self) -> bool:
-        """Take the smallest durable end offset of the in-sync replicas; never goes back."""
-        end_offset = self.durable_end_offset
+        """As leader, take the smallest durable end offset of the in-sync replicas; never goes back."""
+        if self.state.leader != self._broker_id:
+            return False
+        leading = self._leading
+        end_offset = self.durable_end_offset if leading is None else leading.committed_end_offset()
         if end_offset <= self.high_watermark:
             return False
         self.high_watermark = end_offset
         return True
+
+    def advance_high_watermark(self) -> bool:
+        """As `maybe_advance_high_watermark`; who waits for it hears of it at the end of this turn of the loop."""
+        if not self.maybe_advance_high_watermark():
+            return False
+        self._fetches.mark(self.topic_partition)
+        if self._leading is not None:
+            self._leading.on_high_watermark()
+        return True
+
+    # Leader and followers
+
+    @property
+    def is_led_here(self) -> bool:
+        return self.state.leader == self._broker_id
+
+    @property
+    def is_latest_offset_known(self) -> bool:
+        """A new leader has all that was committed before it, but learns only from its followers what that was."""
+        return self._leading is None or self.high_watermark >= self._leading.epoch_start_offset
+
+    @property
+    def followers(self) -> "Mapping[BrokerId, FollowerProgress]":
+        """What is known of the replicas that follow this one; none where it does not lead."""
+        return {} if self._leading is None else self._leading.followers
+
+    def become_leader(self, state: PartitionState, *, now_ms: int) -> None:
+        """Lead in a new epoch. The high watermark stays until the followers were heard of."""
+        self.state = state
+        if len(state.replicas) > 1 and self._leading is None:
+            from ottla.replication.leading import Leading
+
+            self._leading = Leading(self, self._ports)
+        if self._leading is not None:
+            self._leading.begin_epoch(state, now_ms=now_ms)
+
+    def become_follower(self, state: PartitionState) -> None:
+        """Another broker leads, or none: what is not committed may be cut off here."""
+        self.state = state
+        if self._leading is not None:
+            self._leading.end_epoch()
+
+    def update_isr(self, state: PartitionState, *, now_ms: int) -> None:
+        """The controller has sent a newer version within the epoch."""
+        if state.leader != self._broker_id:
+            self.state = state
+        elif self._leading is None and len(state.replicas) > 1:
+            self.become_leader(state, now_ms=now_ms)  # it has got its first followers
+        else:
+            self.state = state
+            if self._leading is not None:
+                self._leading.on_state(state, now_ms=now_ms)
+
+    def on_follower_fetch(
+        self,
+        replica_id: BrokerId,
+        *,
+        broker_epoch: BrokerEpoch,
+        fetch_offset: Offset,
+        durable_offset: Offset,
+        log_start_offset: Offset,
+        now_ms: int,
+        fetches: "FollowerFetches | None" = None,
+    ) -> None:
+        """A follower in this leader epoch, whose log is a part of ours, has all below `fetch_offset`.
+
+        `fetches` is its session: as long as that goes on, what is said here stays true.
+        """
+        if self._leading is not None:
+            self._leading.on_follower_fetch(
+                replica_id,
+                broker_epoch=broker_epoch,
+                fetch_offset=fetch_offset,
+                durable_offset=durable_offset,
+                log_start_offset=log_start_offset,
+                now_ms=now_ms,
+                fetches=fetches,
+            )
+
+    def maybe_change_isr(self, *, now_ms: int, shrinks: bool) -> None:
+        """Let followers join that have caught up, and with `shrinks` drop those that lag."""
+        if self._leading is not None:
+            self._leading.maybe_change_isr(now_ms=now_ms, shrinks=shrinks)
+
+    # As a follower
+
+    def append_as_follower(self, records: memoryview, *, leader_epoch: LeaderEpoch, now_ms: TimestampMs) -> AppendInfo:
+        """Copy what the leader of `leader_epoch` sent. Refused when the partition is no longer a follower in it."""
+        state = self.state
+        if self.is_offline:
+            return refused(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory of this partition is offline")
+        if state.leader == self._broker_id or state.leader_epoch != leader_epoch:
+            return refused(
+                ErrorCode.FENCED_LEADER_EPOCH,
+                f"{self.topic_partition}: follows in epoch {state.leader_epoch}, records are of epoch {leader_epoch}",
+            )
+        log = self.log
+        try:
+            info = log.append_as_follower(records, now_ms=now_ms)
+        except StorageError as error:
+            self._ports.report_storage_error(log, error)
+            return refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        flush_messages = log.config.flush_messages
+        if flush_messages != NEVER and log.unflushed_messages >= flush_messages:
+            self._ports.request_flush(log)
+        return info
+
+    def truncate_to(self, offset: Offset) -> None:
+        """Drop what the leader does not have. StorageError: the disk fails, which is reported."""
+        assert not self.is_led_here, f"{self.topic_partition}: a leader never truncates"
+        self._ports.truncate_log(self.log, offset)
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+
+    def truncate_fully_to(self, offset: Offset) -> None:
+        """Drop everything and go on at `offset`, where the leader's log begins."""
+        assert not self.is_led_here, f"{self.topic_partition}: a leader never truncates"
+        self._ports.restart_log(self.log, offset)
+        self.high_watermark = offset
+
+    def follow(self, *, high_watermark: Offset, log_start_offset: Offset) -> None:
+        """Take over what the leader says, as far as this log goes; the high watermark never goes back by it."""
+        if self.is_led_here:
+            return
+        log = self.log
+        self.high_watermark = max(self.high_watermark, min(high_watermark, log.log_end_offset))
+        if log_start_offset > log.log_start_offset:
+            log.advance_log_start_offset(min(log_start_offset, self.high_watermark))
 
     # Reading and deleting
 
@@ -290,10 +397,6 @@ class Partition:
         self.log.advance_log_start_offset(offset)
         return ErrorCode.NONE
 
-
-def refused_as_internal(topic: str) -> AppendInfo:
-    return refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by the broker alone")
-
-
-def refused(error_code: ErrorCode, message: str | None, record_indexes: tuple[int, ...] = ()) -> AppendInfo:
-    return AppendInfo(-1, -1, NO_TIMESTAMP_MS, -1, error_code, message, record_indexes)
+    def read_as_replica(self, offset: Offset, *, max_bytes: int, at_least_one: bool) -> LogRead:
+        """What a follower may copy: all of the log."""
+        return self.log.read(offset, max_bytes=max_bytes, at_least_one=at_least_one)

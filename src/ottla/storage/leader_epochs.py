@@ -58,6 +58,11 @@ class LeaderEpochs:
         """(epoch, start offset) pairs, oldest first."""
         return list(zip(self._epochs, self._start_offsets, strict=True))
 
+    def start_offset_of(self, leader_epoch: LeaderEpoch) -> Offset | None:
+        """Where an epoch began; None for one that is not in the history."""
+        index = bisect_right(self._epochs, leader_epoch) - 1
+        return self._start_offsets[index] if index >= 0 and self._epochs[index] == leader_epoch else None
+
     def assign(self, leader_epoch: LeaderEpoch, start_offset: Offset) -> None:
         """An epoch's first batch is at `start_offset`. Older or known epochs change nothing.
 

@@ -1,9 +1,10 @@
 """Fetch 4-16: file slices of partitions, at once or when `min_bytes` are there; full or in a session (KIP-227).
 
-Followers are refused with error 9 as long as no partition has any.
+What followers fetch is the business of `follower_fetch.py`.
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ottla.broker.fetch_read import FetchRead, FetchResult
 from ottla.broker.fetch_sessions import (
@@ -30,6 +31,9 @@ from ottla.protocol.frames import RequestHeader, parse_request_header
 from ottla.replication.delayed_fetch import DelayedFetch
 from ottla.replication.replicas import Replicas
 
+if TYPE_CHECKING:
+    from ottla.broker.handlers.follower_fetch import FollowerFetchHandler
+
 
 class FetchHandler:
     """Owns the fetch sessions of its broker."""
@@ -50,10 +54,13 @@ class FetchHandler:
         self._clock = clock
         self._max_bytes = max_bytes
         self._on_answered = on_answered  # metrics
+        self._followers: FollowerFetchHandler | None = None  # made with the first follower
 
     def handle_frame(self, frame: memoryview, version: int, correlation_id: int, peer: Peer) -> Answer | Deferred:
         header = parse_request_header(frame)
         request = decode_fetch_request(frame, header.body_position, version)
+        if request.replica_id >= 0:
+            return self._follower_handler().handle(request, version, correlation_id)
         session = self._enter_session(request, version)
         if isinstance(session, SessionFault):
             return encode_fetch_response(version, correlation_id, 0, session.error_code, NO_SESSION, [])
@@ -68,7 +75,6 @@ class FetchHandler:
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
             isolation_level=request.isolation_level,
-            replica_id=request.replica_id,
         )
         result = read()
         if result.is_enough or request.max_wait_ms <= 0:
@@ -83,6 +89,15 @@ class FetchHandler:
         waiting.watch(waiting.fetches, operation, read.keys(), request.max_wait_ms, is_tried=True)
         deferred.on_abandon = operation.abandon
         return deferred
+
+    def _follower_handler(self) -> "FollowerFetchHandler":
+        if self._followers is None:
+            from ottla.broker.handlers.follower_fetch import FollowerFetchHandler
+
+            self._followers = FollowerFetchHandler(
+                self._replicas, max_bytes=self._max_bytes, new_session_id=self._sessions.new_id
+            )
+        return self._followers
 
     def _answer(
         self,

@@ -2,6 +2,9 @@
 
 -4 (the first offset that is local) equals the first offset: all of a log is on this disk. For a time, a batch has to be
 opened; one that is large or compressed is opened on a thread, and the request holds its connection meanwhile.
+
+After an election the leader does not know yet how far its predecessor had come: an answer that could be smaller than an
+earlier one is error 78 until it does (KIP-207).
 """
 
 from collections.abc import Callable
@@ -29,6 +32,7 @@ _EARLIEST_LOCAL = -4
 _READ_COMMITTED = 1
 _SINCE_VERSION = {_LATEST: 1, _EARLIEST: 1, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8}
 _NEVER = 1 << 15
+_FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
 T = TypeVar("T")
 
@@ -40,6 +44,7 @@ class _Question(NamedTuple):
     timestamp: int
     is_committed: bool
     response: ListOffsetsPartitionResponse
+    version: int
 
 
 class ListOffsetsHandler:
@@ -61,7 +66,7 @@ class ListOffsetsHandler:
                 if isinstance(partition, ErrorCode):
                     answer.error_code = partition
                     continue
-                question = _Question(partition, wanted.timestamp, is_committed, answer)
+                question = _Question(partition, wanted.timestamp, is_committed, answer, context.version)
                 batch = self._answer_or_find_batch(question)
                 if batch is not None:
                     to_open.append((question, batch))
@@ -77,9 +82,12 @@ class ListOffsetsHandler:
 
     def _answer_or_find_batch(self, question: _Question) -> BatchToOpen | None:
         """Answer now, or say which batch has to be opened on a thread first."""
-        partition, timestamp, is_committed, response = question
+        partition, timestamp, is_committed, response, _ = question
         log = partition.log
         if timestamp == _LATEST:
+            if not partition.is_latest_offset_known:
+                _say_not_available(question)
+                return None
             response.offset = _limit(partition, is_committed)
             response.leader_epoch = partition.state.leader_epoch
         elif timestamp in (_EARLIEST, _EARLIEST_LOCAL):
@@ -92,6 +100,8 @@ class ListOffsetsHandler:
                 if not batch.is_cheap:
                     return batch
                 self._answer_by_time(question, batch.look())
+            elif not partition.is_latest_offset_known and not response.error_code:
+                _say_not_available(question)
         return None
 
     def _answer_by_time(self, question: _Question, found: TimestampOffset | None) -> None:
@@ -110,6 +120,8 @@ class ListOffsetsHandler:
         if found is not None and found.offset < _limit(question.partition, question.is_committed):
             response = question.response
             response.timestamp, response.offset, response.leader_epoch = found
+        elif not question.partition.is_latest_offset_known and not question.response.error_code:
+            _say_not_available(question)
 
     def _guard(self, question: _Question, look_up: Callable[[], T | None]) -> T | None:
         """A disk that fails is an answer; None then, and where nothing is found."""
@@ -142,6 +154,11 @@ class ListOffsetsHandler:
 
         self._background.submit(work, on_done)
         return reply
+
+
+def _say_not_available(question: _Question) -> None:
+    is_known = question.version >= _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+    question.response.error_code = ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def _limit(partition: Partition, is_committed: bool) -> int:

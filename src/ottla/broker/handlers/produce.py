@@ -32,7 +32,7 @@ from ottla.protocol.produce_codec import (
 )
 from ottla.records.validate import ProduceFault
 from ottla.records.walk import has_wrong_maximum
-from ottla.replication.partition import AcksWait
+from ottla.replication.acks_wait import AcksWait
 from ottla.replication.replicas import Replicas
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_results import AppendInfo

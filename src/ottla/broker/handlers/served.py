@@ -50,6 +50,7 @@ def _table(make: "Handlers") -> list[Api]:
         MessageApi(ApiKey.DELETE_TOPICS, 1, 6, make.delete_topics, AT_START),
         MessageApi(ApiKey.DELETE_RECORDS, 0, 2, make.delete_records, AT_START),
         MessageApi(ApiKey.INIT_PRODUCER_ID, 0, 4, make.init_producer_id, AT_START),
+        MessageApi(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, make.offset_for_leader_epoch, ON_FIRST_REQUEST),
         MessageApi(ApiKey.DESCRIBE_CONFIGS, 1, 4, make.describe_configs, ON_FIRST_REQUEST),
         MessageApi(ApiKey.ALTER_CONFIGS, 0, 2, make.alter_configs, ON_FIRST_REQUEST),
         MessageApi(ApiKey.DESCRIBE_LOG_DIRS, 1, 4, make.describe_log_dirs, AT_START),
@@ -122,6 +123,11 @@ class Handlers(NamedTuple):
         from ottla.broker.handlers.list_offsets import ListOffsetsHandler
 
         return ListOffsetsHandler(self.replicas, self.background).handle
+
+    def offset_for_leader_epoch(self) -> MessageHandler:
+        from ottla.broker.handlers.offset_for_leader_epoch import OffsetForLeaderEpochHandler
+
+        return OffsetForLeaderEpochHandler(self.replicas).handle
 
     def delete_records(self) -> MessageHandler:
         from ottla.broker.handlers.delete_records import DeleteRecordsHandler
