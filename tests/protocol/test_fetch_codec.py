@@ -236,3 +236,28 @@ def test_every_truncation_of_a_request_is_refused(version):
     for end in range(position, len(view)):
         with pytest.raises(ProtocolViolation):
             decode_fetch_request(view[:end], position, version)
+
+
+@pytest.mark.parametrize("version", range(12, 19))
+def test_durable_offset_of_a_follower_is_a_tagged_field_of_its_own(version):
+    topic = b"i" * 16 if version >= 13 else "topic"
+    said = FetchPartition(0, 1, 200, 3, 4, 5, durable_offset=150)
+    wanted = [(topic, [said, FetchPartition(1, 1, 2, 3, 4, 5), said._replace(partition=2, durable_offset=0)])]
+    arguments = FetchArguments(3, 4 if version >= 15 else -1, 500, 1, 4096, 0, 6, 7, wanted, [], "")
+    view = memoryview(encode_fetch_request(version, 1, "c", arguments))[4:]
+    position = parse_request_header(view).body_position
+    assert decode_fetch_request(view, position, version) == arguments
+    # Who doesn't know the field skips it.
+    message = decode(FetchRequest, version, bytes(view[position:]))
+    assert [one.fetch_offset for one in message.topics[0].partitions] == [200, 2, 200]
+    for end in range(position, len(view)):
+        with pytest.raises(ProtocolViolation):
+            decode_fetch_request(view[:end], position, version)
+
+
+def test_durable_offset_does_not_reach_brokers_of_older_versions():
+    wanted = [("topic", [FetchPartition(0, 1, 200, -1, 4, 5, durable_offset=150)])]
+    arguments = FetchArguments(3, -1, 500, 1, 4096, 0, 6, 7, wanted, [], "")
+    view = memoryview(encode_fetch_request(11, 1, "c", arguments))[4:]
+    read = decode_fetch_request(view, parse_request_header(view).body_position, 11)
+    assert read.topics[0][1][0].durable_offset == -1

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from ottla.core.types import Buffer
 from ottla.protocol.fetch_codec import (
+    DURABLE_OFFSET_TAG,
     FLEXIBLE_SINCE,
     TOPIC_IDS_SINCE,
     EpochEndOffset,
@@ -20,7 +21,9 @@ from ottla.protocol.frames import finish_frame, start_request
 from ottla.protocol.node_endpoints import LeaderAndEpoch, NodeEndpoint, read_node_endpoints
 from ottla.protocol.primitives import (
     INT32,
+    INT64,
     Reader,
+    unsigned_varint_bytes,
     write_compact_count,
     write_compact_string,
     write_count,
@@ -36,6 +39,7 @@ _pack_partition_v0: Final = Struct(">iqi").pack
 _pack_partition_v5: Final = Struct(">iqqi").pack
 _pack_partition_v9: Final = Struct(">iiqqi").pack
 _pack_partition_v12: Final = Struct(">iiqiqix").pack
+_DURABLE_OFFSET_HEAD: Final = b"\x01" + unsigned_varint_bytes(DURABLE_OFFSET_TAG) + b"\x08"  # one field of 8 bytes
 _RESPONSE_PARTITION_V12: Final = Struct(">ihqqq")
 
 
@@ -77,7 +81,7 @@ def _write_plain_rest(out: bytearray, version: int, arguments: FetchArguments) -
         assert isinstance(topic, str)
         write_string(out, topic)
         write_count(out, len(partitions))
-        for partition, current_leader_epoch, fetch_offset, _, log_start_offset, max_bytes in partitions:
+        for partition, current_leader_epoch, fetch_offset, _, log_start_offset, max_bytes, _ in partitions:
             if version >= 9:
                 out += _pack_partition_v9(partition, current_leader_epoch, fetch_offset, log_start_offset, max_bytes)
             elif version >= 5:
@@ -101,7 +105,10 @@ def _write_flexible_rest(out: bytearray, version: int, arguments: FetchArguments
         _write_topic_key(out, topic)
         write_compact_count(out, len(partitions))
         for partition in partitions:
-            out += _pack_partition_v12(*partition)
+            out += _pack_partition_v12(*partition[:-1])
+            if partition.durable_offset >= 0:
+                out[-1:] = _DURABLE_OFFSET_HEAD
+                out += INT64.pack(partition.durable_offset)
         out.append(0)
     write_compact_count(out, len(arguments.forgotten_topics))
     for topic, indexes in arguments.forgotten_topics:

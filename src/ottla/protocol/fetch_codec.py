@@ -28,6 +28,9 @@ from ottla.protocol.primitives import (
 FLEXIBLE_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
 
+# Our own tagged field of a partition in a request, far from Kafka's: up to where a follower's copy is durable.
+DURABLE_OFFSET_TAG: Final = 10_001
+
 # Records in memory below this size are copied into the frame: one buffer to send instead of three.
 JOIN_BELOW_BYTES: Final = 64 * 1024
 
@@ -44,6 +47,7 @@ class FetchPartition(NamedTuple):
     last_fetched_epoch: int
     log_start_offset: int
     partition_max_bytes: int
+    durable_offset: int = -1  # a follower's, where it lags behind what it fetched; -1: not said
 
 
 class FetchArguments(NamedTuple):
@@ -99,6 +103,7 @@ _PARTITION_V5: Final = Struct(">iqqi")
 _PARTITION_V9: Final = Struct(">iiqqi")
 _unpack_partition_v12: Final = Struct(">iiqiqi").unpack_from
 _PARTITION_V12_BYTES: Final = 32
+_NOT_SAID: Final = (-1,)  # no durable offset
 
 
 def decode_fetch_request(frame: memoryview, position: int, version: int) -> FetchArguments:
@@ -144,12 +149,12 @@ def _decode_plain(frame: memoryview, position: int, version: int) -> FetchArgume
         # The older versions lack the epochs or the log start: -1 instead.
         if version >= 9:
             partitions = [
-                _new(FetchPartition, (index, epoch, at, -1, start, most)) for index, epoch, at, start, most in rows
+                _new(FetchPartition, (index, epoch, at, -1, start, most, -1)) for index, epoch, at, start, most in rows
             ]
         elif version >= 5:
-            partitions = [_new(FetchPartition, (index, -1, at, -1, start, most)) for index, at, start, most in rows]
+            partitions = [_new(FetchPartition, (index, -1, at, -1, start, most, -1)) for index, at, start, most in rows]
         else:
-            partitions = [_new(FetchPartition, (index, -1, at, -1, -1, most)) for index, at, most in rows]
+            partitions = [_new(FetchPartition, (index, -1, at, -1, -1, most, -1)) for index, at, most in rows]
         topics.append((topic, partitions))
     forgotten: list[tuple[TopicKey, list[int]]] = []
     if version >= 7:
@@ -199,14 +204,16 @@ def _decode_flexible(frame: memoryview, position: int, version: int) -> FetchArg
             elements_left = _proven(count, _PARTITION_V12_BYTES + 1, size - position, elements_left)
         partitions: list[FetchPartition] = []
         for _ in range(count):
-            partitions.append(_new(FetchPartition, _unpack_partition_v12(frame, position)))
+            fields = _unpack_partition_v12(frame, position)
             position += _PARTITION_V12_BYTES
-            # The tagged fields are the follower's directory id and high watermark, which only a KRaft leader uses.
             if frame[position]:
                 tags = tags or Reader(frame)
-                position = tags.skip_tagged_fields_at(position)
+                durable_offset = _read_durable_offset(tags, position)
+                position = tags.position
+                partitions.append(_new(FetchPartition, (*fields, durable_offset)))
             else:
                 position += 1
+                partitions.append(_new(FetchPartition, fields + _NOT_SAID))
         if frame[position]:
             tags = tags or Reader(frame)
             position = tags.skip_tagged_fields_at(position)
@@ -249,6 +256,21 @@ def _read_replica_state(reader: Reader, position: int) -> tuple[int, int] | None
             reader.position = reader.end
         reader.leave_tagged_field(outer_end)
     return replica
+
+
+def _read_durable_offset(reader: Reader, position: int) -> int:
+    """From the tagged fields of a partition; Kafka's are for a KRaft leader: a directory id and a high watermark."""
+    reader.position = position
+    durable_offset = -1
+    for _ in range(reader.tagged_field_count()):
+        tag = reader.unsigned_varint()
+        outer_end = reader.enter_tagged_field()
+        if tag == DURABLE_OFFSET_TAG:
+            durable_offset = reader.int64()
+        else:
+            reader.position = reader.end
+        reader.leave_tagged_field(outer_end)
+    return durable_offset
 
 
 def _plain_string(frame: memoryview, position: int) -> tuple[str, int]:
