@@ -42,6 +42,7 @@ class HandReplicas:
         self.now_ms = 0
         self.flushes: list[Log] = []
         self.failures: list[tuple[Log, StorageError]] = []
+        self.removed: list[str] = []
         self.marks = 0
         self.armed = 0
         self.wheel = TimingWheel()
@@ -58,6 +59,10 @@ class HandReplicas:
             broker_id=BROKER_ID,
             request_flush=self.flushes.append,
             report_storage_error=lambda log, error: self.failures.append((log, error)),
+            truncate_log=lambda log, offset, now_ms: self.removed.extend(log.truncate_to(offset, now_ms=now_ms)),
+            restart_log=lambda log, offset, now_ms: self.removed.extend(
+                log.truncate_fully_and_start_at(offset, now_ms=now_ms)
+            ),
         )
 
     def _on_mark(self) -> None:

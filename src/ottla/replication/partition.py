@@ -31,6 +31,8 @@ class PartitionPorts(NamedTuple):
     request_flush: Callable[[Log], None]
     report_storage_error: Callable[[Log, StorageError], None]  # the log manager decides what goes offline
     fetches: Purgatory  # those that wait; marked by each append, completed once per loop turn
+    truncate_log: Callable[[Log, Offset, TimestampMs], None]  # with the files that the log drops; so does the next
+    restart_log: Callable[[Log, Offset, TimestampMs], None]
 
 
 class AcksWait:
@@ -276,6 +278,43 @@ class Partition:
             return False
         self.high_watermark = end_offset
         return True
+
+    # Following
+
+    def append_as_follower(self, records: memoryview, *, leader_epoch: LeaderEpoch, now_ms: TimestampMs) -> AppendInfo:
+        """Append what the leader of that epoch has sent, or say why not."""
+        state = self.state
+        if self.is_offline:
+            return refused(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory of this partition is offline")
+        if state.leader == self._broker_id or state.leader_epoch != leader_epoch:
+            return refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
+        log = self.log
+        try:
+            info = log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
+        except StorageError as error:
+            self._ports.report_storage_error(log, error)
+            return refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        flush_messages = log.config.flush_messages
+        if flush_messages != NEVER and log.unflushed_messages >= flush_messages:
+            self._ports.request_flush(log)
+        return info
+
+    def follow(self, *, high_watermark: Offset, log_start_offset: Offset) -> None:
+        """Take over what the leader says of its log, as far as this one goes."""
+        log = self.log
+        self.high_watermark = max(self.high_watermark, min(high_watermark, log.log_end_offset))
+        if log_start_offset > log.log_start_offset:
+            log.advance_log_start_offset(min(log_start_offset, log.log_end_offset))
+
+    def truncate_to(self, offset: Offset, *, now_ms: TimestampMs) -> None:
+        """Drop what the leader does not have. StorageError: the disk fails, and that is reported."""
+        self._ports.truncate_log(self.log, offset, now_ms)
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+
+    def truncate_fully_to(self, offset: Offset, *, now_ms: TimestampMs) -> None:
+        """Drop everything and start afresh at `offset`."""
+        self._ports.restart_log(self.log, offset, now_ms)
+        self.high_watermark = offset
 
     # Reading and deleting
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ottla.core.cluster import INTERNAL_TOPICS, PartitionState
 from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.types import BrokerId, Offset, TopicPartition
+from ottla.core.types import BrokerId, Offset, TimestampMs, TopicPartition
 from ottla.purgatory.purgatory import DelayedOperation, Purgatory
 from ottla.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsWait
 from ottla.replication.delayed_produce import DelayedProduce
@@ -70,10 +70,14 @@ class Replicas:
         broker_id: BrokerId,
         request_flush: Callable[[Log], None],
         report_storage_error: Callable[[Log, StorageError], None],
+        truncate_log: Callable[[Log, Offset, TimestampMs], None],
+        restart_log: Callable[[Log, Offset, TimestampMs], None],
     ) -> None:
         self.waiting = waiting
         self.broker_id = broker_id
-        self._ports = PartitionPorts(broker_id, request_flush, report_storage_error, waiting.fetches)
+        self._ports = PartitionPorts(
+            broker_id, request_flush, report_storage_error, waiting.fetches, truncate_log, restart_log
+        )
         self.partitions: dict[tuple[str, int], Partition] = {}
         self._unavailable: set[tuple[str, int]] = set()  # their directory failed before their logs could be loaded
 
@@ -113,7 +117,8 @@ class Replicas:
         """Start to serve a partition; `high_watermark` is what was checkpointed, if anything was."""
         partition = Partition(topic_partition, topic_id=topic_id, log=log, state=state, ports=self._ports)
         partition.restore_high_watermark(high_watermark)
-        partition.maybe_advance_high_watermark()
+        if state.leader == self.broker_id:
+            partition.maybe_advance_high_watermark()
         self.partitions[topic_partition] = partition
         return partition
 
@@ -155,7 +160,7 @@ class Replicas:
         partition = self.partitions.get(topic_partition)
         if partition is None:
             return
-        moved = partition.maybe_advance_high_watermark()
+        moved = partition.state.leader == self.broker_id and partition.maybe_advance_high_watermark()
         self.waiting.produces.check_and_complete(topic_partition)
         if moved:
             self.waiting.fetches.mark(topic_partition)
