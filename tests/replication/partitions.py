@@ -59,10 +59,8 @@ class HandReplicas:
             broker_id=BROKER_ID,
             request_flush=self.flushes.append,
             report_storage_error=lambda log, error: self.failures.append((log, error)),
-            truncate_log=lambda log, offset, now_ms: self.removed.extend(log.truncate_to(offset, now_ms=now_ms)),
-            restart_log=lambda log, offset, now_ms: self.removed.extend(
-                log.truncate_fully_and_start_at(offset, now_ms=now_ms)
-            ),
+            truncate_log=lambda log, offset: self.removed.extend(log.truncate_to(offset, now_ms=NOW_MS)),
+            restart_log=lambda log, offset: self.removed.extend(log.truncate_fully_and_start_at(offset, now_ms=NOW_MS)),
         )
 
     def _on_mark(self) -> None:

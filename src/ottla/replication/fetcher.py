@@ -1,7 +1,9 @@
 """Fetches all partitions that one other broker leads and this one follows (Kafka's ReplicaFetcherThread).
 
-One request is in flight; the next one goes out in the turn in which the answer was appended. No socket and no clock of
-its own: a channel carries requests, and a loop has the time. What an answer comes to is decided by `FollowedPartition`.
+The next request goes out in the turn in which the answer to the last one was appended. While one waits at the leader and
+there is something to say, another partition or an fsync that is done, a second one goes out: the leader then ends the
+wait. No socket and no clock of its own: a channel carries requests, and a loop has the time. What an answer comes to is
+decided by `FollowedPartition`.
 """
 
 import logging
@@ -17,7 +19,7 @@ from ottla.links.errors import ClientError, error_name
 from ottla.links.link import Timer
 from ottla.protocol.fetch_client_codec import FetchAnswer
 from ottla.protocol.fetch_codec import FetchArguments, FetchedPartition
-from ottla.replication.fetcher_session import FetcherSession, SessionRequest
+from ottla.replication.fetcher_session import FULL_FETCH_EPOCH, FetcherSession, SessionRequest
 from ottla.replication.followed_partition import FollowedPartition, PartitionKey, Verdict
 from ottla.replication.partition import Partition
 from ottla.storage.log import Log
@@ -28,9 +30,10 @@ _LOG = logging.getLogger("ottla.replication")
 # followers that it is one.
 _FIRST_BACKOFF_MS: Final = 20
 
-# While an fsync is under way here and the leader has nothing new, how often it is asked all the same: it must not wait
-# with its answer, because it would hear of the fsync only with the request after it.
-_FLUSH_POLL_MS: Final = 5
+# One that waits at the leader, and one that ends that wait.
+_IN_FLIGHT_MAX: Final = 2
+# When it takes longer than this the leader has nothing new. Before, a second request would fetch the same records again.
+_LIKELY_WAITING_MS: Final = 2
 
 _FULL_AGAIN: Final = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -98,12 +101,16 @@ class ReplicaFetcher:
         self._delayed: dict[PartitionKey, FollowedPartition] = {}
         self._backoff = Backoff(first_ms=_FIRST_BACKOFF_MS, max_ms=settings.backoff_ms, random=ports.random)
         self._failures = 0  # of whole requests, in a row
-        self._requests = 0  # answers to older ones are of a channel that was replaced
-        self._in_flight = False
+        self._requests = 0
+        self._void_requests = 0  # answers to the requests up to this one are not taken: something failed since
+        self._in_flight = 0
+        self._last_sent_ms = 0
+        self._is_full_in_flight = False
+        self._was_full = False  # the request before: the leader has made no session
+        self._interruption: Timer | None = None
         self._is_send_planned = False
         self._is_closed = False
-        self._pause: Timer | None = None  # after a failure of a whole request, or while an fsync is under way
-        self._is_backing_off = False
+        self._pause: Timer | None = None  # after a failure of a whole request
         self._retry: Timer | None = None
         self._retry_at_ms = 0
 
@@ -134,25 +141,26 @@ class ReplicaFetcher:
         """The broker is to be reached in another way from now on."""
         self._channel.close()
         self._channel = channel
-        self._requests += 1
-        self._in_flight = False
+        self._in_flight = 0
+        self._is_full_in_flight = False
         self._failures = 0
-        self._session.restart()
+        self._start_over()
         self._end_pause()
         self._send_soon()
 
     def close(self) -> None:
         self._is_closed = True
         self._end_pause()
-        if self._retry is not None:
-            self._retry.cancel()
+        for timer in (self._retry, self._interruption):
+            if timer is not None:
+                timer.cancel()
         self._channel.close()
 
     # Sending.
 
     def _send_soon(self) -> None:
-        """At the end of this turn: a request may wait at the leader, and what comes right after it would wait, too."""
-        if not self._is_send_planned and not self._in_flight:
+        """At the end of this turn: a request may wait at the leader, so what comes right after it should be in it."""
+        if not self._is_send_planned:
             self._is_send_planned = True
             self._ports.loop.call_soon(self._send_planned)
 
@@ -161,30 +169,54 @@ class ReplicaFetcher:
         self._maybe_send()
 
     def _maybe_send(self) -> None:
-        """Send the next request, if none is in flight and there is something to fetch."""
+        """Send the next request, if there is something to fetch, or to say while one waits at the leader."""
         session = self._session
-        if self._in_flight or self._is_closed or self._is_backing_off:
+        if self._is_closed or self._pause is not None or (self._in_flight and not self._may_interrupt()):
             return
-        if not session.partitions:
-            if session.is_open:
-                self._send(session.close(), wait_ms=0)
-            return
-        if self._pause is not None:
-            if not session.has_changes:
-                return
-            self._end_pause()
-        self._send(session.build(), wait_ms=0 if self._flushing else self._settings.wait_max_ms)
+        if session.partitions:
+            self._send(session.build(self._requests + 1))
+        elif session.is_open:
+            self._send(session.close())
 
-    def _send(self, request: SessionRequest, *, wait_ms: int) -> None:
+    def _may_interrupt(self) -> bool:
+        """Whether the leader should end a wait to hear what is new."""
+        session = self._session
+        if (
+            self._in_flight == _IN_FLIGHT_MAX
+            or self._is_full_in_flight
+            or not session.partitions
+            or not session.has_changes
+        ):
+            return False
+        loop = self._ports.loop
+        left_ms = self._last_sent_ms + _LIKELY_WAITING_MS - loop.now_ms()
+        if left_ms > 0 and self._interruption is None:
+            self._interruption = loop.call_later(left_ms, self._interrupt)
+        return left_ms <= 0
+
+    def _interrupt(self) -> None:
+        self._interruption = None
+        self._maybe_send()
+
+    def _send(self, request: SessionRequest) -> None:
         settings = self._settings
-        self._in_flight = True
+        is_full = request.epoch == FULL_FETCH_EPOCH
+        if is_full:
+            self._void_requests = self._requests
+        # The first answer says no more than which session it is, so that a second request can end a wait.
+        wait_ms = 0 if is_full and not self._was_full else settings.wait_max_ms
+        self._is_full_in_flight = self._was_full = is_full
+        self._in_flight += 1
+        self._last_sent_ms = self._ports.loop.now_ms()
         self._requests = number = self._requests + 1
-        is_full = not request.epoch
 
         def on_answer(answer: FetchAnswer | ClientError) -> None:
-            if number == self._requests and not self._is_closed:
-                self._in_flight = False
-                self._take(answer, is_full=is_full)
+            if self._is_closed:
+                return
+            self._in_flight -= 1
+            if number > self._void_requests:
+                self._is_full_in_flight = False
+                self._take(answer, number, is_full=is_full)
 
         self._channel.send(
             FetchArguments(
@@ -203,16 +235,21 @@ class ReplicaFetcher:
             on_answer,
         )
 
+    def _start_over(self) -> None:
+        """What the leader knows of us is not known: nothing that is in flight counts, the next request is full."""
+        self._void_requests = self._requests
+        self._session.restart()
+
     # Answers.
 
-    def _take(self, answer: FetchAnswer | ClientError, *, is_full: bool) -> None:
+    def _take(self, answer: FetchAnswer | ClientError, number: int, *, is_full: bool) -> None:
         session = self._session
         if isinstance(answer, ClientError):
-            session.restart()
+            self._start_over()
             self._back_off(str(answer))
             return
         if answer.error_code:
-            session.restart()
+            self._start_over()
             if is_full or answer.error_code not in _FULL_AGAIN:
                 self._back_off(f"answered with {error_name(answer.error_code)}")
             else:
@@ -229,16 +266,12 @@ class ReplicaFetcher:
                 followed = partitions.get((topic_id, fetched.partition))
                 if followed is None:
                     continue
-                if followed.sent is None:
+                if number < followed.first_request or followed.sent is None:
                     # It came since the request, in place of an older epoch. What the leader said is lost: ask anew.
                     session.restart()
                     continue
                 self._take_partition(followed, fetched, now_ms)
-        if self._flushing and not session.has_changes:
-            # Nothing new there, an fsync under way here: its end is what the leader is waiting for.
-            self._pause = self._ports.loop.call_later(_FLUSH_POLL_MS, self._end_flush_poll)
-        else:
-            self._maybe_send()
+        self._maybe_send()
 
     def _take_partition(self, followed: FollowedPartition, fetched: FetchedPartition, now_ms: int) -> None:
         verdict = followed.take(fetched, now_ms=now_ms)
@@ -284,20 +317,13 @@ class ReplicaFetcher:
         self._end_pause()
         delay_ms = self._backoff.delay_ms(self._failures)
         self._failures += 1
-        self._is_backing_off = True
         self._pause = self._ports.loop.call_later(delay_ms, self._end_back_off)
 
     def _end_back_off(self) -> None:
         self._pause = None
-        self._is_backing_off = False
-        self._maybe_send()
-
-    def _end_flush_poll(self) -> None:
-        self._pause = None
         self._maybe_send()
 
     def _end_pause(self) -> None:
-        self._is_backing_off = False
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None

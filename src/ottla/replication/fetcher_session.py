@@ -9,7 +9,7 @@ from ottla.protocol.fetch_codec import FetchPartition, TopicKey
 from ottla.replication.followed_partition import FollowedPartition, PartitionKey
 
 _NO_SESSION: Final = 0
-_FIRST_EPOCH: Final = 0
+FULL_FETCH_EPOCH: Final = 0
 _FINAL_EPOCH: Final = -1
 _EPOCH_MAX: Final = 2**31 - 1
 
@@ -24,7 +24,7 @@ class SessionRequest(NamedTuple):
 
 
 class FetcherSession:
-    """`build`, send, then exactly one of `on_answer` and `restart`."""
+    """`build`, send, `on_answer`, in this order; after a failure `restart`. Incremental requests may overlap."""
 
     __slots__ = ("_changed", "_epoch", "_forgotten", "_is_restarted", "_session_id", "partitions")
 
@@ -33,7 +33,7 @@ class FetcherSession:
         self._changed: dict[PartitionKey, FollowedPartition] = {}
         self._forgotten: dict[PartitionKey, None] = {}
         self._session_id = _NO_SESSION
-        self._epoch = _FIRST_EPOCH  # of the next request, or of the one in flight
+        self._epoch = FULL_FETCH_EPOCH  # of the next request
         self._is_restarted = False  # since the last request
 
     @property
@@ -43,7 +43,7 @@ class FetcherSession:
 
     @property
     def has_changes(self) -> bool:
-        return bool(self._changed or self._forgotten) or self._epoch == _FIRST_EPOCH
+        return bool(self._changed or self._forgotten) or self._epoch == FULL_FETCH_EPOCH
 
     def add(self, followed: FollowedPartition) -> None:
         """Fetch it from the next request on."""
@@ -69,13 +69,16 @@ class FetcherSession:
             followed.sent = None
             self._forgotten[key] = None
 
-    def build(self) -> SessionRequest:
-        """What to send so that the leader knows what is wanted of every partition."""
+    def build(self, number: int) -> SessionRequest:
+        """What to send as request `number`, so that the leader knows what is wanted of every partition."""
         self._is_restarted = False
-        is_full = self._epoch == _FIRST_EPOCH
+        epoch = self._epoch
+        is_full = epoch == FULL_FETCH_EPOCH
         named = self.partitions if is_full else self._changed
         topics: dict[TopicKey, list[FetchPartition]] = {}
         for (topic_id, _), followed in named.items():
+            if followed.sent is None:
+                followed.first_request = number
             followed.sent = wanted = followed.wanted
             of_topic = topics.get(topic_id)
             if of_topic is None:
@@ -88,20 +91,22 @@ class FetcherSession:
                 forgotten.setdefault(topic_id, []).append(number)
         self._changed.clear()
         self._forgotten.clear()
-        return SessionRequest(self._session_id, self._epoch, list(topics.items()), list(forgotten.items()))
+        if not is_full:
+            self._epoch = 1 if epoch == _EPOCH_MAX else epoch + 1
+        return SessionRequest(self._session_id, epoch, list(topics.items()), list(forgotten.items()))
 
     def on_answer(self, session_id: int) -> None:
         """The leader took the request; without a session id it has no room, and the next request is full again."""
+        if session_id == _NO_SESSION:
+            self.restart()
+        elif self._epoch == FULL_FETCH_EPOCH and not self._is_restarted:
+            self._epoch = 1
         self._session_id = session_id
-        if session_id == _NO_SESSION or self._is_restarted:
-            self._epoch = _FIRST_EPOCH
-        else:
-            self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
 
     def restart(self) -> None:
         """The leader may know anything: the next request is full, and closes the old session if it is still there."""
         self._is_restarted = True
-        self._epoch = _FIRST_EPOCH
+        self._epoch = FULL_FETCH_EPOCH
         self._forgotten.clear()
 
     def close(self) -> SessionRequest:

@@ -45,6 +45,7 @@ class FollowedPartition:
     __slots__ = (
         "corrupt_answers",
         "failures",
+        "first_request",
         "is_stopped",
         "key",
         "lag",
@@ -63,6 +64,7 @@ class FollowedPartition:
         self.leader_epoch = leader_epoch
         self.max_bytes = max_bytes
         self.sent: FetchPartition | None = None  # what the leader knows that we want
+        self.first_request = 0  # the number of the request that first named it
         self.failures = 0  # in a row
         self.corrupt_answers = 0  # in a row
         self.retry_at_ms = 0
@@ -101,13 +103,15 @@ class FollowedPartition:
         partition = self.partition
         log = partition.log
         end_offset = log.log_end_offset
-        if self.sent is None or self.sent.fetch_offset != end_offset or partition.is_offline:
-            return self._stop("the log is not what it was when it was fetched for")
+        if partition.state.leader_epoch != self.leader_epoch or partition.is_offline:
+            return self._stop("not followed in this leader epoch any more")
+        if self.sent is None or self.sent.fetch_offset != end_offset:
+            return Verdict.FETCH  # an answer to what was wanted before the last one
         try:
             if fetched.error_code:
-                return self._take_error(fetched, now_ms)
+                return self._take_error(fetched)
             if fetched.diverging_epoch is not None:
-                return self._truncate(self._common_end(fetched.diverging_epoch), now_ms)
+                return self._truncate(self._common_end(fetched.diverging_epoch))
         except StorageError as error:
             return self._stop(str(error))
         records = fetched.records
@@ -129,7 +133,7 @@ class FollowedPartition:
         """The leader's log starts in the middle of a batch (delete-records), so the empty log here starts before it."""
         partition = self.partition
         try:
-            partition.truncate_fully_to(read_header(records).base_offset, now_ms=now_ms)
+            partition.truncate_fully_to(read_header(records).base_offset)
         except StorageError as error:
             return self._stop(str(error))
         # At once: the leader gives nothing from that offset on.
@@ -151,13 +155,13 @@ class FollowedPartition:
             return min(own.end_offset, end_offset)
         return min(own.end_offset, diverging.end_offset, end_offset)
 
-    def _truncate(self, offset: Offset, now_ms: TimestampMs) -> Verdict:
+    def _truncate(self, offset: Offset) -> Verdict:
         partition = self.partition
         log = partition.log
         end_offset, high_watermark, durable_end = log.log_end_offset, partition.high_watermark, log.recovery_point
         if offset < 0 or offset >= end_offset:
             return self._back_off(f"truncation to {offset} was asked for, the log ends at {end_offset}")
-        partition.truncate_to(offset, now_ms=now_ms)
+        partition.truncate_to(offset)
         _LOG.log(
             logging.WARNING if offset < high_watermark else logging.INFO,
             "%s: truncated from %d to %d, where the leader of epoch %d has other records; high watermark was %d",
@@ -169,7 +173,7 @@ class FollowedPartition:
         )
         return Verdict.SETTLE if log.log_end_offset < durable_end else Verdict.FETCH_ANEW
 
-    def _start_afresh(self, offset: Offset, now_ms: TimestampMs) -> Verdict:
+    def _start_afresh(self, offset: Offset) -> Verdict:
         partition = self.partition
         log = partition.log
         _LOG.warning(
@@ -178,10 +182,10 @@ class FollowedPartition:
             log.log_end_offset,
             offset,
         )
-        partition.truncate_fully_to(offset, now_ms=now_ms)
+        partition.truncate_fully_to(offset)
         return Verdict.SETTLE
 
-    def _take_error(self, fetched: FetchedPartition, now_ms: TimestampMs) -> Verdict:
+    def _take_error(self, fetched: FetchedPartition) -> Verdict:
         error_code = fetched.error_code
         if error_code != ErrorCode.OFFSET_OUT_OF_RANGE or fetched.log_start_offset < 0:
             try:
@@ -191,13 +195,13 @@ class FollowedPartition:
         log = self.partition.log
         end_offset = log.log_end_offset
         if end_offset < fetched.log_start_offset:
-            return self._start_afresh(fetched.log_start_offset, now_ms)
+            return self._start_afresh(fetched.log_start_offset)
         # Then the leader's log is shorter, and it could not say so by an epoch: we have none, or one that it never
         # heard of. What it has committed is the most that both are known to have.
         offset = max(fetched.high_watermark, fetched.log_start_offset)
         if log.log_start_offset < offset < end_offset:
-            return self._truncate(offset, now_ms)
-        return self._start_afresh(fetched.log_start_offset, now_ms)
+            return self._truncate(offset)
+        return self._start_afresh(fetched.log_start_offset)
 
     def _take_refusal(self, error_code: ErrorCode, message: str | None) -> Verdict:
         """Our own log takes nothing: because it is rotten, or we are no follower of that leader any more."""

@@ -31,8 +31,8 @@ class PartitionPorts(NamedTuple):
     request_flush: Callable[[Log], None]
     report_storage_error: Callable[[Log, StorageError], None]  # the log manager decides what goes offline
     fetches: Purgatory  # those that wait; marked by each append, completed once per loop turn
-    truncate_log: Callable[[Log, Offset, TimestampMs], None]  # with the files that the log drops; so does the next
-    restart_log: Callable[[Log, Offset, TimestampMs], None]
+    truncate_log: Callable[[Log, Offset], None]  # drops what is at or after the offset; StorageError: the disk fails
+    restart_log: Callable[[Log, Offset], None]  # drops everything and goes on at the offset
 
 
 class AcksWait:
@@ -300,20 +300,20 @@ class Partition:
         return info
 
     def follow(self, *, high_watermark: Offset, log_start_offset: Offset) -> None:
-        """Take over what the leader says of its log, as far as this one goes."""
+        """Take over what the leader says, as far as this log goes; the high watermark never goes back by it."""
         log = self.log
         self.high_watermark = max(self.high_watermark, min(high_watermark, log.log_end_offset))
         if log_start_offset > log.log_start_offset:
-            log.advance_log_start_offset(min(log_start_offset, log.log_end_offset))
+            log.advance_log_start_offset(min(log_start_offset, self.high_watermark))
 
-    def truncate_to(self, offset: Offset, *, now_ms: TimestampMs) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Drop what the leader does not have. StorageError: the disk fails, and that is reported."""
-        self._ports.truncate_log(self.log, offset, now_ms)
+        self._ports.truncate_log(self.log, offset)
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
 
-    def truncate_fully_to(self, offset: Offset, *, now_ms: TimestampMs) -> None:
-        """Drop everything and start afresh at `offset`."""
-        self._ports.restart_log(self.log, offset, now_ms)
+    def truncate_fully_to(self, offset: Offset) -> None:
+        """Drop everything and go on at `offset`, where the leader's log begins."""
+        self._ports.restart_log(self.log, offset)
         self.high_watermark = offset
 
     # Reading and deleting

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ottla.core.cluster import INTERNAL_TOPICS, PartitionState
 from ottla.core.errors import ErrorCode, StorageError
-from ottla.core.types import BrokerId, Offset, TimestampMs, TopicPartition
+from ottla.core.types import BrokerId, Offset, TopicPartition
 from ottla.purgatory.purgatory import DelayedOperation, Purgatory
 from ottla.replication.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsWait
 from ottla.replication.delayed_produce import DelayedProduce
@@ -70,8 +70,8 @@ class Replicas:
         broker_id: BrokerId,
         request_flush: Callable[[Log], None],
         report_storage_error: Callable[[Log, StorageError], None],
-        truncate_log: Callable[[Log, Offset, TimestampMs], None],
-        restart_log: Callable[[Log, Offset, TimestampMs], None],
+        truncate_log: Callable[[Log, Offset], None],
+        restart_log: Callable[[Log, Offset], None],
     ) -> None:
         self.waiting = waiting
         self.broker_id = broker_id
