@@ -1,9 +1,9 @@
 """Fetches all partitions that one other broker leads and this one follows (Kafka's ReplicaFetcherThread).
 
-The next request goes out in the turn in which the answer to the last one was appended. While one waits at the leader and
-there is something to say, another partition or an fsync that is done, a second one goes out: the leader then ends the
-wait. No socket and no clock of its own: a channel carries requests, and a loop has the time. What an answer comes to is
-decided by `FollowedPartition`.
+The next request goes out in the turn in which the answer to the last one was appended. While one waits at the leader
+and there is something to say, another partition or an fsync that is done, a second one goes out: the leader then ends
+the wait. No socket and no clock of its own: a channel carries requests, and a loop has the time. What an answer comes
+to is decided by `FollowedPartition`.
 """
 
 import logging
@@ -32,7 +32,7 @@ _FIRST_BACKOFF_MS: Final = 20
 
 # One that waits at the leader, and one that ends that wait.
 _IN_FLIGHT_MAX: Final = 2
-# When it takes longer than this the leader has nothing new. Before, a second request would fetch the same records again.
+# When it takes longer than this the leader has nothing new; before, a second request would fetch the same again.
 _LIKELY_WAITING_MS: Final = 2
 
 _FULL_AGAIN: Final = (
@@ -181,12 +181,7 @@ class ReplicaFetcher:
     def _may_interrupt(self) -> bool:
         """Whether the leader should end a wait to hear what is new."""
         session = self._session
-        if (
-            self._in_flight == _IN_FLIGHT_MAX
-            or self._is_full_in_flight
-            or not session.partitions
-            or not session.has_changes
-        ):
+        if self._in_flight == _IN_FLIGHT_MAX or self._is_full_in_flight or not session.has_changes:
             return False
         loop = self._ports.loop
         left_ms = self._last_sent_ms + _LIKELY_WAITING_MS - loop.now_ms()
@@ -201,8 +196,8 @@ class ReplicaFetcher:
     def _send(self, request: SessionRequest) -> None:
         settings = self._settings
         is_full = request.epoch == FULL_FETCH_EPOCH
-        if is_full:
-            self._void_requests = self._requests
+        if is_full or not self._session.is_open:
+            self._void_requests = self._requests  # they were in a session that ends with this
         # The first answer says no more than which session it is, so that a second request can end a wait.
         wait_ms = 0 if is_full and not self._was_full else settings.wait_max_ms
         self._is_full_in_flight = self._was_full = is_full
@@ -317,6 +312,7 @@ class ReplicaFetcher:
         self._end_pause()
         delay_ms = self._backoff.delay_ms(self._failures)
         self._failures += 1
+        self._was_full = False
         self._pause = self._ports.loop.call_later(delay_ms, self._end_back_off)
 
     def _end_back_off(self) -> None:
