@@ -4,8 +4,6 @@ from ottla.core.cluster import BrokerEndpoint, BrokerInfo
 from ottla.core.types import TopicPartition
 from ottla.replication.fetcher import FetcherSettings
 from ottla.replication.fetchers import ReplicaFetchers
-from ottla.replication.partition import Partition
-from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.testing.simulated_disk import SimulatedDisk
 from tests.replication.follower_rig import values
