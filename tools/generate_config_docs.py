@@ -11,6 +11,7 @@ from ottla.core.config.group_keys import GROUP_KEYS
 from ottla.core.config.log_keys import LOG_KEYS
 from ottla.core.config.network_keys import NETWORK_KEYS
 from ottla.core.config.operating_keys import OPERATING_KEYS
+from ottla.core.config.replication_keys import REPLICATION_KEYS
 from ottla.core.config.topic_keys import TOPIC_DEFINITION
 from ottla.core.config.values import render_value
 
@@ -58,6 +59,7 @@ def render_page() -> str:
         ("Network", NETWORK_KEYS),
         ("Log", LOG_KEYS),
         ("Groups", GROUP_KEYS),
+        ("Replication", REPLICATION_KEYS),
         ("Operating", OPERATING_KEYS),
     ):
         parts.append(f"## {title}\n\n{broker_table(keys, broker)}")

@@ -43,6 +43,7 @@ class HandReplicas:
         self.now_ms = 0
         self.flushes: list[Log] = []
         self.failures: list[tuple[Log, StorageError]] = []
+        self.removed: list[str] = []
         self.marks = 0
         self.armed = 0
         self.wheel = TimingWheel()
@@ -59,8 +60,8 @@ class HandReplicas:
             broker_id=BROKER_ID,
             request_flush=self.flushes.append,
             report_storage_error=lambda log, error: self.failures.append((log, error)),
-            truncate_log=lambda log, offset: log.truncate_to(offset, now_ms=NOW_MS) and None,
-            restart_log=lambda log, offset: log.truncate_fully_and_start_at(offset, now_ms=NOW_MS) and None,
+            truncate_log=lambda log, offset: self.removed.extend(log.truncate_to(offset, now_ms=NOW_MS)),
+            restart_log=lambda log, offset: self.removed.extend(log.truncate_fully_and_start_at(offset, now_ms=NOW_MS)),
             cluster=cluster,
         )
 

@@ -199,6 +199,8 @@ class BrokerCore:
             broker_id=self.broker_id,
             request_flush=self.flusher.request,
             report_storage_error=self.log_manager.fail_log,
+            truncate_log=lambda log, offset: self.log_manager.truncate_log(log, offset, self._ports.clock()),
+            restart_log=lambda log, offset: self.log_manager.restart_log(log, offset, self._ports.clock()),
         )
         self.cache = MetadataCache(self.cluster_id)
         self.local_topics = LocalTopics(

@@ -354,7 +354,7 @@ class Partition:
             )
         log = self.log
         try:
-            info = log.append_as_follower(records, now_ms=now_ms)
+            info = log.append_as_follower(records, now_ms=now_ms, leader_epoch=leader_epoch)
         except StorageError as error:
             self._ports.report_storage_error(log, error)
             return refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

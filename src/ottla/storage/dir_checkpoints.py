@@ -45,8 +45,13 @@ class DirCheckpoints:
         """How far each log is durable: recovery after a crash begins there."""
         self._write_all(RECOVERY_POINT_FILE)
 
-    def write_recovery_points_of(self, directory: str) -> None:
-        self._write(directory, RECOVERY_POINT_FILE)
+    def write_after_truncation(self, directory: str, on_done: _OnDone | None = None) -> None:
+        """A log of the directory was cut: neither its recovery point nor its start may lie behind its end."""
+        if on_done is None:
+            self._write(directory, LOG_START_OFFSET_FILE)
+            self._write(directory, RECOVERY_POINT_FILE)
+        else:
+            self._write(directory, LOG_START_OFFSET_FILE, lambda: self._write(directory, RECOVERY_POINT_FILE, on_done))
 
     def write_log_start_offsets(self) -> None:
         """Where logs start that start within a segment (delete-records)."""

@@ -100,13 +100,13 @@ class LeaderEpochs:
 
     def truncate_from_end(self, end_offset: Offset) -> None:
         """The log now ends at `end_offset`: epochs that start at or after it are forgotten."""
-        count = len(self._epochs)
+        if not self._start_offsets or self._start_offsets[-1] < end_offset:
+            return
         while self._start_offsets and self._start_offsets[-1] >= end_offset:
             self._start_offsets.pop()
             self._epochs.pop()
-        if len(self._epochs) != count:
-            self.latest_epoch = self._epochs[-1] if self._epochs else NO_LEADER_EPOCH
-            self.is_dirty = True
+        self.latest_epoch = self._epochs[-1] if self._epochs else NO_LEADER_EPOCH
+        self.is_dirty = True
 
     def truncate_from_start(self, start_offset: Offset) -> None:
         """The log now starts at `start_offset`: older epochs go, the one that holds it starts there."""

@@ -199,12 +199,21 @@ class Log:
             AppendInfo, (base_offset, last_offset, append_time_ms, self.log_start_offset, _NO_ERROR, None, (), False)
         )
 
-    def append_as_follower(self, records: memoryview, *, now_ms: TimestampMs) -> AppendInfo:
+    def append_as_follower(
+        self, records: memoryview, *, now_ms: TimestampMs, leader_epoch: LeaderEpoch | None = None
+    ) -> AppendInfo:
         """Append what the leader's log holds, offsets and epochs as they are; a partial batch at the end is left out.
 
-        Anything but sound batches in growing order is refused as a whole.
+        Anything but sound batches in growing order is refused as a whole. `leader_epoch` is that of the fetch.
         """
-        batches = check_replicated(records, log_end_offset=self.log_end_offset)
+        # An epoch in which this replica led and appended nothing: what the leader sends may be of an older one.
+        self.leader_epochs.truncate_from_end(self.log_end_offset)
+        batches = check_replicated(
+            records,
+            log_end_offset=self.log_end_offset,
+            latest_epoch=self.leader_epochs.latest_epoch,
+            leader_epoch=leader_epoch,
+        )
         if isinstance(batches, ProduceFault):
             return self._refused(batches)
         if not batches:
@@ -327,6 +336,11 @@ class Log:
                 break
         return found
 
+    @property
+    def last_epoch(self) -> LeaderEpoch:
+        """The leader epoch of the last batch; -1 when there is none. It may be older than the latest epoch known."""
+        return self.leader_epochs.epoch_of(self.log_end_offset - 1)
+
     # Flushing
 
     @property
@@ -390,6 +404,7 @@ class Log:
         with self._storage_errors(f"new start at {offset}"):
             removed = self._segments.restart_at(offset, now_ms)
             self.log_start_offset = self.log_end_offset = offset
+            self.leader_epochs.clear()
             self._after_truncation(now_ms)
         return removed
 

@@ -5,6 +5,7 @@ goes to the background where one is given. It decides nothing about replication.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from ottla.core.clock import Background
 from ottla.core.disk import Disk, VolumeSpace
@@ -295,13 +296,27 @@ class LogManager:
 
         The recovery point on disk comes down with the log: what is appended in the place of the old is not durable.
         """
+        self._cut(log, partial(log.truncate_to, offset, now_ms=now_ms), now_ms)
+
+    def restart_log(self, log: Log, offset: Offset, now_ms: TimestampMs) -> None:
+        """Drop all of a log and go on at `offset`, for a follower whose leader does not have what would come next."""
+        self._cut(log, partial(log.truncate_fully_and_start_at, offset, now_ms=now_ms), now_ms)
+
+    def _cut(self, log: Log, truncate: Callable[[], list[str]], now_ms: TimestampMs) -> None:
         try:
-            removed = log.truncate_to(offset, now_ms=now_ms)
+            removed = truncate()
         except StorageError as error:
             self._logs.fail_log(log, error)
             raise
         self._removal.add(log, removed, now_ms)
-        self._checkpoints.write_recovery_points_of(directory_of(log))
+        self._checkpoints.write_after_truncation(directory_of(log))
+
+    def await_truncation(self, log: Log, on_durable: Callable[[], None]) -> None:
+        """Call back when the checkpoints on disk say what holds after a truncation, or the directory is offline.
+
+        Appended before that and lost with the power, a batch would lie below the recovery point, unchecked.
+        """
+        self._checkpoints.write_after_truncation(directory_of(log), on_durable)
 
     def delete_expired(
         self, now_ms: TimestampMs, *, high_watermark_of: Callable[[TopicPartition], Offset | None] = lambda _: None

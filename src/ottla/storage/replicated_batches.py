@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from ottla.core.errors import ErrorCode
-from ottla.core.types import Offset, TimestampMs
+from ottla.core.types import NO_LEADER_EPOCH, LeaderEpoch, Offset, TimestampMs
 from ottla.records.errors import CorruptBatch
 from ottla.records.header import BatchHeader, crc_of, iter_headers
 from ottla.records.validate import ProduceFault
@@ -16,8 +16,18 @@ from ottla.storage.segment_list import SegmentList
 PositionedBatch: TypeAlias = tuple[int, BatchHeader]  # where it begins in the bytes
 
 
-def check_replicated(records: memoryview, *, log_end_offset: Offset) -> list[PositionedBatch] | ProduceFault:
-    """The whole batches in `records`, or why none of them may be appended. A partial one at the end is left out."""
+def check_replicated(
+    records: memoryview,
+    *,
+    log_end_offset: Offset,
+    latest_epoch: LeaderEpoch = NO_LEADER_EPOCH,
+    leader_epoch: LeaderEpoch | None = None,
+) -> list[PositionedBatch] | ProduceFault:
+    """The whole batches in `records`, or why none of them may be appended. A partial one at the end is left out.
+
+    So is what is of a later epoch than `leader_epoch`, that of the fetch: a leader that lost its leadership cuts its
+    log, and what a later leader wrote in that place may be in the answer that it had begun to send (KAFKA-18723).
+    """
     try:
         batches = list(iter_headers(records, allow_partial_tail=True))
         for position, header in batches:
@@ -29,7 +39,15 @@ def check_replicated(records: memoryview, *, log_end_offset: Offset) -> list[Pos
     except CorruptBatch as error:
         return ProduceFault(ErrorCode.CORRUPT_MESSAGE, str(error))
     next_offset = log_end_offset
-    for _, header in batches:
+    for index, (_, header) in enumerate(batches):
+        if leader_epoch is not None and header.leader_epoch > leader_epoch:
+            return batches[:index]
+        if NO_LEADER_EPOCH < header.leader_epoch < latest_epoch:
+            return ProduceFault(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"batch at {header.base_offset} of leader epoch {header.leader_epoch} after epoch {latest_epoch}",
+            )
+        latest_epoch = header.leader_epoch
         if header.base_offset < next_offset:
             return ProduceFault(
                 ErrorCode.OFFSET_OUT_OF_RANGE,

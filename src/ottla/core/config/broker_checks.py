@@ -95,6 +95,13 @@ def _addresses_left(config: "BrokerConfig", set_names: Collection[str]) -> Itera
         yield "max.connections.per.ip=0: nobody could connect; name addresses in max.connections.per.ip.overrides"
 
 
+def _replica_waits_fit(config: "BrokerConfig", set_names: Collection[str]) -> Iterator[str]:
+    wait_ms = config.get_int("replica.fetch.wait.max.ms")
+    timeout_ms = config.get_int("replica.socket.timeout.ms")
+    if timeout_ms < wait_ms:
+        yield f"replica.socket.timeout.ms={timeout_ms}: expected at least replica.fetch.wait.max.ms, which is {wait_ms}"
+
+
 # The keys that a rule reads, and the rule.
 _RULES: tuple[tuple[tuple[str, ...], Callable[["BrokerConfig", Collection[str]], Iterator[str]]], ...] = (
     (("broker.id", "node.id"), _one_broker_id),
@@ -106,4 +113,5 @@ _RULES: tuple[tuple[tuple[str, ...], Callable[["BrokerConfig", Collection[str]],
     ),
     (("queued.max.request.bytes", "socket.request.max.bytes"), _request_fits_in_memory),
     (("max.connections.per.ip", "max.connections.per.ip.overrides"), _addresses_left),
+    (("replica.fetch.wait.max.ms", "replica.socket.timeout.ms"), _replica_waits_fit),
 )

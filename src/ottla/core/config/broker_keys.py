@@ -9,6 +9,7 @@ from ottla.core.config.kafka_keys import BROKER_KEYS_NOT_SERVED, BROKER_PREFIXES
 from ottla.core.config.log_keys import LOG_KEYS
 from ottla.core.config.network_keys import NETWORK_KEYS
 from ottla.core.config.operating_keys import OPERATING_KEYS
+from ottla.core.config.replication_keys import REPLICATION_KEYS
 from ottla.core.config.values import INT_MAX, ConfigType
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
@@ -84,7 +85,7 @@ GENERAL_KEYS = (
 
 BROKER_DEFINITION = Definition(
     "broker",
-    (*GENERAL_KEYS, *NETWORK_KEYS, *LOG_KEYS, *GROUP_KEYS, *OPERATING_KEYS),
+    (*GENERAL_KEYS, *NETWORK_KEYS, *LOG_KEYS, *GROUP_KEYS, *REPLICATION_KEYS, *OPERATING_KEYS),
     not_served=BROKER_KEYS_NOT_SERVED,
     not_served_prefixes=BROKER_PREFIXES_NOT_SERVED,
 )

@@ -36,9 +36,8 @@ _CLUSTER = """
     leader.imbalance.per.broker.percentage log.dir.failure.timeout.ms metadata.log.dir
     metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
     metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
-    num.replica.alter.log.dirs.threads num.replica.fetchers replica.fetch.backoff.ms replica.fetch.max.bytes
-    replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms replica.lag.time.max.ms
-    replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms request.timeout.ms
+    num.replica.alter.log.dirs.threads num.replica.fetchers replica.lag.time.max.ms
+    replica.selector.class replica.socket.receive.buffer.bytes request.timeout.ms
     reserved.broker.max.id server.max.startup.time.ms socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms unclean.leader.election.enable zookeeper.connect
     zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
