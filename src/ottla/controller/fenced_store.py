@@ -1,6 +1,7 @@
 """The store for one term of a controller: every multi checks first that the controller's epoch is still its own.
 
-After the term has ended nothing is called back, so that no answer of an old term meets the state of a new one.
+After the term has ended nothing is called back, so that no answer of an old term meets the state of a new one. Reads
+whose connection was lost are asked again; a write whose answer was lost is its caller's to find out about.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,12 +9,22 @@ from collections.abc import Callable, Sequence
 from ottla.coordination import paths
 from ottla.coordination.store import Check, Code, OnDone, Result, Store, Watch, WatchEvent, Write
 
+_RETRY_MS = 100
+
 
 class FencedStore:
     """Made for one term, on the broker's store. `on_fenced` is called when another broker has raised the epoch."""
 
-    def __init__(self, store: Store, *, epoch_version: int, on_fenced: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        call_later: Callable[[int, Callable[[], None]], object],
+        *,
+        epoch_version: int,
+        on_fenced: Callable[[], None],
+    ) -> None:
         self._store = store
+        self._call_later = call_later
         self._check = Check(paths.CONTROLLER_EPOCH, epoch_version)
         self._on_fenced = on_fenced
         self.is_closed = False
@@ -22,13 +33,13 @@ class FencedStore:
         self.is_closed = True
 
     def get(self, path: str, on_done: OnDone, *, watch: Watch | None = None) -> None:
-        self._store.get(path, self._unless_closed(on_done), watch=self._watch_unless_closed(watch))
+        self._read(self._store.get, path, on_done, watch)
 
     def exists(self, path: str, on_done: OnDone, *, watch: Watch | None = None) -> None:
-        self._store.exists(path, self._unless_closed(on_done), watch=self._watch_unless_closed(watch))
+        self._read(self._store.exists, path, on_done, watch)
 
     def children(self, path: str, on_done: OnDone, *, watch: Watch | None = None) -> None:
-        self._store.children(path, self._unless_closed(on_done), watch=self._watch_unless_closed(watch))
+        self._read(self._store.children, path, on_done, watch)
 
     def multi(self, writes: Sequence[Write], on_done: OnDone) -> None:
         """As of any store; the check is not among the results."""
@@ -46,19 +57,23 @@ class FencedStore:
         if not self.is_closed:
             self._store.multi([self._check, *writes], on_written)
 
-    def _unless_closed(self, on_done: OnDone) -> OnDone:
-        def on_answer(result: Result) -> None:
+    def _read(self, question: Callable[..., None], path: str, on_done: OnDone, watch: Watch | None) -> None:
+        """Ask until it is answered: the connection comes back, or the session ends and the term with it."""
+
+        def ask() -> None:
             if not self.is_closed:
+                question(path, on_answer, watch=None if watch is None else on_event)
+
+        def on_answer(result: Result) -> None:
+            if self.is_closed:
+                return
+            if result.code == Code.CONNECTION_LOST:
+                self._call_later(_RETRY_MS, ask)
+            else:
                 on_done(result)
 
-        return on_answer
-
-    def _watch_unless_closed(self, watch: Watch | None) -> Watch | None:
-        if watch is None:
-            return None
-
         def on_event(event: WatchEvent) -> None:
-            if not self.is_closed:
+            if not self.is_closed and watch is not None:
                 watch(event)
 
-        return on_event
+        ask()

@@ -70,9 +70,7 @@ def select_same(leader: BrokerId, isr: Sequence[BrokerId]) -> Selection | None:
     return Selection(leader, tuple(isr)) if leader in isr else None
 
 
-def _first(
-    candidates: Sequence[BrokerId], online: Collection[BrokerId], able: Collection[BrokerId]
-) -> BrokerId | None:
+def _first(candidates: Sequence[BrokerId], online: Collection[BrokerId], able: Collection[BrokerId]) -> BrokerId | None:
     for candidate in candidates:
         if candidate in online and candidate in able:
             return candidate
