@@ -1,5 +1,5 @@
-"""Makes control requests of what changed, for those concerned: replicas' brokers learn who leads, all learn what clients
-see. It decides nothing."""
+"""Makes control requests of what changed, for those concerned: brokers with replicas learn who leads, all brokers learn
+what clients see. It decides nothing."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 

@@ -1,7 +1,7 @@
 """What one broker has still to be sent, gathered until its turn comes: then it becomes at most three requests.
 
-They go out in Kafka's order: who leads and follows, what clients see, what stops. A later state of a partition takes the
-place of an earlier one that was not sent yet, so a broker that does not answer costs no more than the cluster's size.
+They go out in Kafka's order: who leads and follows, what clients see, what stops. A later state of a partition replaces
+an earlier one that was not sent yet, so a broker that does not answer costs no more than the cluster's size.
 """
 
 from collections.abc import Callable, Iterable, Mapping

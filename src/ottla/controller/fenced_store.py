@@ -13,7 +13,7 @@ _RETRY_MS = 100
 
 
 class FencedStore:
-    """Made for one term, on the broker's store. `on_fenced` is called when another broker has raised the epoch."""
+    """Made for one term, on the broker's store. `on_fenced`: another broker has raised the epoch, or the session ended."""
 
     def __init__(
         self,
@@ -47,6 +47,9 @@ class FencedStore:
         def on_written(result: Result) -> None:
             if self.is_closed:
                 return
+            if result.code == Code.SESSION_EXPIRED:
+                self._on_fenced()
+                return
             if result.results:
                 if result.results[0].code == Code.BAD_VERSION:
                     self._on_fenced()
@@ -69,6 +72,8 @@ class FencedStore:
                 return
             if result.code == Code.CONNECTION_LOST:
                 self._call_later(_RETRY_MS, ask)
+            elif result.code == Code.SESSION_EXPIRED:
+                self._on_fenced()
             else:
                 on_done(result)
 

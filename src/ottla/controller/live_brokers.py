@@ -1,4 +1,4 @@
-"""Which brokers live: read from their registrations, with the epoch of each, and read again whenever one comes or goes."""
+"""Which brokers live: read from their registrations, with the epoch of each, and again whenever one comes or goes."""
 
 import logging
 from collections.abc import Callable

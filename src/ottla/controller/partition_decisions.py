@@ -13,7 +13,7 @@ from ottla.controller.leader_selectors import (
     select_preferred,
     select_same,
 )
-from ottla.controller.partition_states import PartitionPhase, is_legal, phase_of
+from ottla.controller.partition_states import is_legal, phase_of
 from ottla.controller.state import ClusterState
 from ottla.core.cluster import NO_LEADER, PartitionState
 from ottla.core.types import NO_LEADER_EPOCH, BrokerId, TopicPartition
@@ -68,8 +68,8 @@ def _go_on(state: PartitionState, online: list[BrokerId], strategy: Strategy) ->
         selection = select_preferred(state.replicas, state.isr, online=online)
         if selection is not None:
             return _elected(state, selection)
-    # Who left the cluster leaves the in-sync replicas, or writes would wait for it. The leader's epoch stays: nobody has
-    # to look for another leader, and nothing that waits there is lost.
+    # Who left the cluster leaves the in-sync replicas, or writes would wait for it. The leader's epoch stays: clients
+    # need no other leader, and nothing that waits there is lost.
     selection = select_same(state.leader, [replica for replica in state.isr if replica in online])
     if selection is None or selection.isr == state.isr:
         return None

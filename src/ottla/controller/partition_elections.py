@@ -156,8 +156,7 @@ class PartitionElections:
             _LOG.warning("%s: no leader: none of its in-sync replicas %s is online", topic_partition, state.isr)
         elif state.isr and decided.leader not in state.isr:
             _LOG.warning(
-                "%s: unclean election: broker %d leads without being one of the in-sync replicas %s; what only they had is "
-                "lost",
+                "%s: unclean election: broker %d leads, but the in-sync replicas were %s; what only they had is lost",
                 topic_partition,
                 decided.leader,
                 state.isr,
@@ -189,8 +188,6 @@ class PartitionElections:
                 del self._busy[topic_partition]
             self._apply_written(batch.decided)
             self._schedule()
-        elif result.code == Code.SESSION_EXPIRED:
-            pass  # the term ends with the session
         else:  # for a lost connection too: perhaps it was written
             self._note_parents(batch, result)
             self._read(batch.wanted)
@@ -212,7 +209,7 @@ class PartitionElections:
             self._apply(PartitionsAdded(name, partitions))
 
     def _note_parents(self, batch: _Batch, result: Result) -> None:
-        """What the refusal says of the nodes above: the one at fault is there already, or those of the batch are not."""
+        """What the refusal says of the nodes above: the one at fault is there already, or the batch's are not."""
         for write in batch.writes:
             if isinstance(write, Create) and not write.value:
                 self._parents.discard(write.path)

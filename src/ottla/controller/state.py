@@ -92,6 +92,9 @@ class ClusterState:
             offline.discard(topic_partition)
         return True
 
+    def has_offline_replicas(self, broker_id: BrokerId) -> bool:
+        return bool(self._offline_replicas.get(broker_id))
+
     def collision_with(self, name: str) -> str | None:
         """Another topic that metrics or the file system can't tell from one of this name."""
         for taken in self._names_of(name):

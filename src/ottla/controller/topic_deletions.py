@@ -31,7 +31,7 @@ class _Deletion:
 
 
 class TopicDeletions:
-    """Owned by one term of the controller. `on_waiting` is called with a topic that waits for nothing but dead brokers."""
+    """Owned by one term of the controller. `on_waiting` gets a topic that waits for nothing but dead brokers."""
 
     def __init__(self, state: ClusterState, broadcast: Broadcast, on_waiting: Callable[[str], None]) -> None:
         self._state = state
