@@ -15,7 +15,6 @@ from typing import NamedTuple
 from ottla.coordination.embedded_file import lock_for_writing, open_for_writing
 from ottla.coordination.embedded_tree import EmbeddedTree
 from ottla.coordination.store import (
-    Check,
     Code,
     Create,
     Delete,
@@ -30,6 +29,7 @@ from ottla.coordination.store import (
     WatchEvent,
     Write,
     check_path,
+    check_write,
 )
 from ottla.coordination.watches import WatchTable
 from ottla.core.clock import Clock, wall_clock_ms
@@ -124,7 +124,7 @@ class EmbeddedStore:
 
     def multi(self, writes: Sequence[Write], on_done: OnDone) -> None:
         for operation in writes:
-            _check_write(operation)
+            check_write(operation)
         kept = tuple(writes)
         self._submit(_Call(self._session_id, "", lambda tree: tree.multi(kept), on_done))
 
@@ -142,7 +142,7 @@ class EmbeddedStore:
         self._thread.join()
 
     def _write(self, operation: Write, on_done: OnDone) -> None:
-        _check_write(operation)
+        check_write(operation)
         self._submit(_Call(self._session_id, operation.path, lambda tree: tree.write(operation), on_done))
 
     def _submit(self, call: _Call) -> None:
@@ -303,10 +303,3 @@ class EmbeddedStore:
             self._session_id = session_id
         for listener in self._listeners:
             listener(state)
-
-
-def _check_write(operation: Write) -> None:
-    check_path(operation.path)
-    # A value of another type would be stored as text or number and break the next reader.
-    if not isinstance(operation, (Delete, Check)) and not isinstance(operation.value, bytes):
-        raise ValueError(f"the value of node {operation.path} must be bytes, got {type(operation.value).__name__}")

@@ -190,6 +190,14 @@ def check_path(path: str) -> None:
             raise ValueError(f"node path {path!r} is malformed: a part of it is empty, . or ..")
 
 
+def check_write(operation: Write) -> None:
+    """Raise ValueError unless the path is well-formed and the value is bytes."""
+    check_path(operation.path)
+    # A value of another type would be stored as text or number and break the next reader.
+    if not isinstance(operation, (Delete, Check)) and not isinstance(operation.value, bytes):
+        raise ValueError(f"the value of node {operation.path} must be bytes, got {type(operation.value).__name__}")
+
+
 def parent_of(path: str) -> str:
     """The path above; that of the root is the root."""
     return path.rpartition("/")[0] or "/"

@@ -33,14 +33,20 @@ class WatchTable:
 
     def fire(self, change: WatchEvent) -> Iterator[tuple[Watch, WatchEvent]]:
         """Take out the watches that `change` wakes up, each with its event: the node's first, then its parent's."""
-        path = change.path
-        watches = self._on_nodes.pop(path, {})
-        if change.kind == WatchKind.DELETED:
-            # A watch that is set on both the node and its children fires once for the removal.
-            watches |= self._on_children.pop(path, {})
-        for watch in watches:
+        for watch in self.take(change):
             yield watch, change
         if change.kind != WatchKind.CHANGED:
-            parent = parent_of(path)
-            for watch in self._on_children.pop(parent, {}):
-                yield watch, WatchEvent(WatchKind.CHILDREN_CHANGED, parent)
+            of_parent = WatchEvent(WatchKind.CHILDREN_CHANGED, parent_of(change.path))
+            for watch in self.take(of_parent):
+                yield watch, of_parent
+
+    def take(self, event: WatchEvent) -> dict[Watch, None]:
+        """Take out the watches that wait for exactly this event."""
+        path = event.path
+        if event.kind == WatchKind.CHILDREN_CHANGED:
+            return self._on_children.pop(path, {})
+        watches = self._on_nodes.pop(path, {})
+        if event.kind == WatchKind.DELETED:
+            # A watch that is set on both the node and its children fires once for the removal.
+            watches |= self._on_children.pop(path, {})
+        return watches
