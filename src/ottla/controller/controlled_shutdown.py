@@ -42,9 +42,7 @@ class ControlledShutdowns:
                 concerned.append(topic_partition)
                 if state.leader != broker_id:
                     # Before it leaves the in-sync replicas: its next fetch would bring it back.
-                    self._broadcast.stop(
-                        broker_id, StoppedReplica(topic_partition, state.leader_epoch, deletes=False)
-                    )
+                    self._broadcast.stop(broker_id, StoppedReplica(topic_partition, state.leader_epoch, deletes=False))
         self._elections.want(concerned)
         waiting = self._waiting.setdefault(broker_id, [])
         waiting.append(on_answer)

@@ -13,7 +13,7 @@ _RETRY_MS = 100
 
 
 class FencedStore:
-    """Made for one term, on the broker's store. `on_fenced`: another broker has raised the epoch, or the session ended."""
+    """Made for one term. `on_fenced`: another broker has raised the epoch, or the session has ended."""
 
     def __init__(
         self,

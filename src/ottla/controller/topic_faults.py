@@ -8,7 +8,6 @@ from typing import NamedTuple
 from ottla.coordination.store import Code, Result
 from ottla.core.errors import ErrorCode
 
-
 # Instead of the store's answer, for whoever waits when this broker's term as the controller ends.
 NO_CONTROLLER = Result(Code.SESSION_EXPIRED, "", detail="this broker does not control the cluster any more")
 

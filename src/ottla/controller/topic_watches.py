@@ -1,6 +1,7 @@
 """Watches what others write about topics: new ones, grown ones, and notes that ask for a deletion."""
 
 import logging
+from collections.abc import Iterable
 from functools import partial
 
 from ottla.controller.fenced_store import FencedStore
@@ -24,6 +25,9 @@ class TopicWatches:
         self._store = store
         self._watched: set[str] = set()  # topics whose nodes are watched
         self._queue: EventQueue | None = None
+        # What the watches of the loader said before there was a queue.
+        self._has_changed = False
+        self._changed_topics: dict[str, None] = {}
 
     def loader(self, on_loaded: OnLoaded) -> TreeLoader:
         """Reads topics and watches them, from before they are known on."""
@@ -33,10 +37,15 @@ class TopicWatches:
         """All that the loader read is in the queue's state; what changed since then comes now."""
         self._queue = queue
         self._watched.update(queue.state.topics)
-        self._list_topics()
+        for name in self._changed_topics:
+            self._read_again(name)
+        if self._has_changed:
+            self._list_topics()
 
     def _on_topics(self, event: WatchEvent) -> None:
-        if self._queue is not None:
+        if self._queue is None:
+            self._has_changed = True
+        else:
             self._list_topics()
 
     def _list_topics(self) -> None:
@@ -66,8 +75,13 @@ class TopicWatches:
             queue.submit(TopicFound(image), partial(_note, image.name, "found in the tree"))
 
     def _on_topic(self, event: WatchEvent) -> None:
-        if event.kind != WatchKind.DELETED and self._queue is not None:
-            self._read_again(event.path.rpartition("/")[2])
+        name = event.path.rpartition("/")[2]
+        if event.kind == WatchKind.DELETED:
+            return
+        if self._queue is None:
+            self._changed_topics[name] = None
+        else:
+            self._read_again(name)
 
     def _read_again(self, name: str) -> None:
         def on_read(result: Result) -> None:
@@ -87,18 +101,20 @@ class TopicWatches:
 
 
 class DeletionNotes:
-    """Watches /admin/delete_topics; a note that names no topic goes, or it would take the next one of that name away."""
+    """Watches /admin/delete_topics; a note without a topic goes, or it would take the next one of that name away."""
 
     def __init__(self, store: FencedStore, topics: Topics) -> None:
         self._store = store
         self._topics = topics
 
     def start(self) -> None:
-        self._store.children(paths.DELETE_TOPICS, self.on_listed, watch=lambda _: self.start())
+        self._store.children(
+            paths.DELETE_TOPICS, lambda listed: self.take_up(listed.children), watch=lambda _: self.start()
+        )
 
-    def on_listed(self, listed: Result) -> None:
+    def take_up(self, noted: Iterable[str]) -> None:
         state = self._topics.state
-        for name in listed.children:
+        for name in noted:
             if name in state.being_deleted:
                 continue
             if name in state.topics:
