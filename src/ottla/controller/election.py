@@ -9,7 +9,17 @@ from typing import NamedTuple
 
 from ottla.coordination import paths
 from ottla.coordination.node_json import MalformedNodeError
-from ottla.coordination.store import Code, Create, Result, SetValue, Store, Write
+from ottla.coordination.store import (
+    ANY_VERSION,
+    Check,
+    Code,
+    Create,
+    Delete,
+    Result,
+    SetValue,
+    Store,
+    Write,
+)
 from ottla.core.clock import Clock
 from ottla.core.types import BrokerId
 
@@ -61,13 +71,15 @@ class Election:
                 assert stat is not None
                 on_done(ElectionResult(self._broker_id, epoch, epoch_version=stat.version))
             elif result.code in (Code.NODE_EXISTS, Code.BAD_VERSION, Code.CONNECTION_LOST):
-                self._read_winner(on_done)  # perhaps it is this broker, and only the answer was lost
+                self._read_winner(epoch, on_done)  # perhaps it is this broker, and only the answer was lost
             else:
                 on_done(_unknown(result))
 
         self._store.multi([raised, Create(paths.CONTROLLER, value, ephemeral=True)], on_written)
 
-    def _read_winner(self, on_done: OnElected) -> None:
+    def _read_winner(self, epoch: int, on_done: OnElected) -> None:
+        """`epoch` is the one that this broker has tried to win."""
+
         def on_read(result: Result) -> None:
             if result.code == Code.NO_NODE:
                 self.run(on_done)  # it is gone by now: try again
@@ -82,25 +94,29 @@ class Election:
                 return
             # A node of this broker's last session will go soon, and is not its own.
             if winner == self._broker_id and result.stat.ephemeral_owner == self._store.session_id:
-                self._read_own_epoch(on_done)
+                self._read_own_epoch(epoch, on_done)
             else:
                 on_done(ElectionResult(winner, 0))
 
         self._store.get(paths.CONTROLLER, on_read)
 
-    def _read_own_epoch(self, on_done: OnElected) -> None:
-        """This session holds the node; the epoch that it has now came with it."""
+    def _read_own_epoch(self, epoch: int, on_done: OnElected) -> None:
+        """This session holds the node. If not with this epoch, it is left over from a term that is over."""
 
         def on_read(result: Result) -> None:
             if not result.is_ok or result.stat is None:
                 on_done(_unknown(result))
-                return
-            try:
-                epoch = paths.decode_integer(result.path, result.value)
-            except MalformedNodeError as error:
-                on_done(ElectionResult(-1, 0, str(error)))
-            else:
+            elif result.value == paths.encode_integer(epoch):
                 on_done(ElectionResult(self._broker_id, epoch, epoch_version=result.stat.version))
+            else:
+                leave = [Check(result.path, result.stat.version), Delete(paths.CONTROLLER, ANY_VERSION)]
+                self._store.multi(leave, on_left)
+
+        def on_left(result: Result) -> None:
+            if result.is_ok or result.code in (Code.NO_NODE, Code.BAD_VERSION):
+                self.run(on_done)
+            else:
+                on_done(_unknown(result))
 
         self._store.get(paths.CONTROLLER_EPOCH, on_read)
 

@@ -184,9 +184,11 @@ class PartitionElections:
 
     def _on_written(self, batch: _Batch, result: Result) -> None:
         if result.is_ok:
+            self._apply_written(batch.decided)
             for topic_partition in batch.decided:
                 del self._busy[topic_partition]
-            self._apply_written(batch.decided)
+                # Brokers may have come or gone while it was being written.
+                self._want(topic_partition, _Wanted(Strategy.AUTOMATIC))
             self._schedule()
         else:  # for a lost connection too: perhaps it was written
             self._note_parents(batch, result)
