@@ -10,7 +10,7 @@ from ottla.controller.state import StoredBrokerConfigs
 from ottla.coordination import paths
 from ottla.coordination.memory import MemoryStore
 from ottla.coordination.memory_ensemble import MemoryEnsemble
-from ottla.coordination.store import ANY_VERSION, Create, Result, SetValue
+from ottla.coordination.store import ANY_VERSION, Create, Result, SetValue, Write
 from ottla.core.cluster import BrokerInfo, PartitionState, TopicImage
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.current import CurrentConfig
@@ -205,7 +205,7 @@ class Cluster:
         def register() -> None:
             endpoint = f"PLAINTEXT://host-{broker_id}:9092"
             value = paths.encode_broker(paths.BrokerRegistration((endpoint,), {"PLAINTEXT": "PLAINTEXT"}, 0))
-            writes = [
+            writes: list[Write] = [
                 Create(paths.broker_path(broker_id), value, ephemeral=True),
                 SetValue(paths.broker_epoch_path(broker_id), b"", ANY_VERSION),
             ]
@@ -215,12 +215,28 @@ class Cluster:
             if self.stores.get(broker_id) is not store:
                 return
             if not result.is_ok:
-                self.loop.call_later(500, register)
+                store.get(paths.broker_path(broker_id), on_found)
                 return
             stat = result.results[1].stat
             assert stat is not None
             broker.epoch = stat.version
             controller.start()
+
+        def on_found(result: Result) -> None:
+            """Perhaps it was this session after all, and only the answer was lost."""
+            if self.stores.get(broker_id) is not store:
+                return
+            if result.stat is not None and result.stat.ephemeral_owner == store.session_id:
+                store.exists(paths.broker_epoch_path(broker_id), on_epoch)
+            else:
+                self.loop.call_later(500, register)
+
+        def on_epoch(result: Result) -> None:
+            if result.stat is None:
+                self.loop.call_later(500, register)
+            elif self.stores.get(broker_id) is store:
+                broker.epoch = result.stat.version
+                controller.start()
 
         def on_session(state: int) -> None:
             if state == 1 and was_expired:

@@ -1,4 +1,4 @@
-"""Controllers of several brokers on one store: who controls, and what becomes of brokers and topics that come and go."""
+"""Controllers of several brokers on one store: who controls, and what becomes of who comes and goes."""
 
 import pytest
 

@@ -67,7 +67,7 @@ def test_controller_node_that_makes_no_sense_is_a_problem_in_words(pump: PumpedS
 
 def test_winner_whose_answer_was_lost_finds_out_that_it_won(pump: PumpedStore) -> None:
     lost = ForgetfulStore(pump.store, is_applied=True)
-    result = pump.call(Election(lost, broker_id=3, clock=lambda: 77).run)  # type: ignore[arg-type]
+    result = pump.call(Election(lost, broker_id=3, clock=lambda: 77).run)
     assert result == ElectionResult(3, 1)
     assert pump.get(paths.CONTROLLER_EPOCH).value == b"1"
 
@@ -81,7 +81,7 @@ def test_node_of_an_older_session_of_the_same_broker_is_not_a_victory(pump: Pump
 def test_epoch_and_node_come_together_or_not_at_all(pump: PumpedStore) -> None:
     lost = ForgetfulStore(pump.store, is_applied=False)
     results: list[ElectionResult] = []
-    Election(lost, broker_id=3, clock=lambda: 77).run(results.append)  # type: ignore[arg-type]
+    Election(lost, broker_id=3, clock=lambda: 77).run(results.append)
     lost.multi = pump.store.multi  # type: ignore[method-assign]
     pump.run_until(lambda: bool(results))
     assert results == [ElectionResult(3, 1)]

@@ -109,7 +109,7 @@ class Election:
             elif result.value == paths.encode_integer(epoch):
                 on_done(ElectionResult(self._broker_id, epoch, epoch_version=result.stat.version))
             else:
-                leave = [Check(result.path, result.stat.version), Delete(paths.CONTROLLER, ANY_VERSION)]
+                leave: list[Write] = [Check(result.path, result.stat.version), Delete(paths.CONTROLLER, ANY_VERSION)]
                 self._store.multi(leave, on_left)
 
         def on_left(result: Result) -> None:

@@ -21,6 +21,7 @@ from ottla.controller.deltas import (
 from ottla.controller.election import ElectionResult
 from ottla.controller.fenced_store import FencedStore
 from ottla.controller.live_brokers import Brokers, LiveBrokers
+from ottla.controller.node_removal import NodeRemoval
 from ottla.controller.notifications import Notifications
 from ottla.controller.partition_elections import PartitionElections
 from ottla.controller.ports import ControllerPorts
@@ -122,7 +123,7 @@ class ControllerTerm:
         """What the queue has decided and written; the state has it already."""
         if isinstance(delta, TopicDeletionStarted):
             self._broadcast(delta, lambda: None)
-            self.deletions.start(self.state.topics[delta.topic], on_applied)
+            self._delete(self.state.topics[delta.topic], on_applied)
             return
         if isinstance(delta, TopicConfigChanged):
             self._around.on_topic_configs(delta.topic, delta.configs)
@@ -133,6 +134,16 @@ class ControllerTerm:
             self.elections.want([TopicPartition(name, partition) for partition in delta.image.partitions])
         elif isinstance(delta, PartitionsAdded):
             self.elections.want([TopicPartition(delta.topic, partition) for partition in delta.partitions])
+
+    def _delete(self, image: TopicImage, on_deleted: Callable[[], None]) -> None:
+        def on_files_gone() -> None:
+            # The store of a broker alone takes all of it in one transaction, and knows no node but its own.
+            if self._is_alone or self._store.is_closed:
+                on_deleted()
+            else:
+                NodeRemoval(self._store, image.name, on_deleted).start()
+
+        self.deletions.start(image, on_files_gone)
 
     def _broadcast(self, delta: TopicDelta, on_applied: Callable[[], None]) -> None:
         if self._sends:

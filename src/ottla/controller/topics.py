@@ -10,7 +10,7 @@ from ottla.controller.deltas import TopicCreated
 from ottla.controller.new_topics import NewTopic
 from ottla.controller.queue import Done, EventQueue
 from ottla.controller.state import ClusterState
-from ottla.controller.topic_faults import TopicFault
+from ottla.controller.topic_faults import NO_CONTROLLER, TopicFault, fault_of_store
 from ottla.core.cluster import TopicImage
 from ottla.core.config.config import TopicConfig
 
@@ -28,6 +28,10 @@ class Topics:
     def use(self, queue: EventQueue) -> None:
         """This broker controls the cluster from now on, or does so no longer: then the queue is a closed one."""
         self._queue = queue
+        deletions, self._deletions = self._deletions, {}
+        for name, waiting in deletions.items():
+            for on_done in waiting:
+                on_done(fault_of_store(name, NO_CONTROLLER))
 
     @property
     def state(self) -> ClusterState:
