@@ -24,6 +24,10 @@ class Configs:
         self._notes = notes
         self._broker_id = broker_id
 
+    def use(self, queue: EventQueue) -> None:
+        """As of `Topics`."""
+        self._queue = queue
+
     @property
     def stored(self) -> StoredBrokerConfigs:
         """The entries that were set for this broker, and for all of them."""

@@ -6,11 +6,11 @@ The note comes before the first file goes, so that the next start finishes what 
 from typing import NamedTuple
 
 from ottla.controller.deltas import TopicDeleted, TopicDeletionStarted
-from ottla.controller.events import Decision, Inputs, Proof
+from ottla.controller.events import Decision, Inputs, NodeWanted, Proof
 from ottla.controller.state import ClusterState
 from ottla.controller.topic_faults import TopicFault, fault_of_store, not_hosted
 from ottla.controller.topic_names import topic_key
-from ottla.controller.topic_nodes import removal_of
+from ottla.controller.topic_nodes import removal_of, removal_of_rest
 from ottla.coordination import paths
 from ottla.coordination.store import Create, Result
 from ottla.core.cluster import INTERNAL_TOPICS
@@ -56,11 +56,14 @@ class DeletionFinished(NamedTuple):
         # A line of its own: nothing changes a topic that is being deleted, and requests for it are refused at once.
         return topic_key(self.topic) + "/deletion"
 
-    def decide(self, state: ClusterState, inputs: Inputs, node: Result | None) -> Decision | TopicFault:
+    def decide(self, state: ClusterState, inputs: Inputs, node: Result | None) -> Decision | NodeWanted | TopicFault:
         name = self.topic
         if name not in state.being_deleted:
             return not_hosted()
-        return Decision(TopicDeleted(name), removal_of(state.topics[name]), Proof(paths.topic_path(name), None))
+        if node is None:
+            return NodeWanted(paths.topic_partitions_path(name))
+        writes = removal_of(state.topics[name]) if node.is_ok else removal_of_rest(name)
+        return Decision(TopicDeleted(name), writes, Proof(paths.topic_path(name), None))
 
     def fault_of(self, result: Result) -> TopicFault:
         return fault_of_store(self.topic, result)

@@ -1,13 +1,14 @@
 """What changed in the cluster: values that name topics, partitions and their states, and nothing that can be called.
 
 The controller makes a delta of a decision that the store has taken, applies it to its own state, and hands it to the
-brokers. A delta has all that a broker needs to know, so it could be sent over a connection.
+brokers: `broadcast.py` makes control requests of it.
 """
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
-from ottla.core.cluster import PartitionState, TopicImage
+from ottla.core.cluster import BrokerInfo, PartitionState, TopicImage
+from ottla.core.types import BrokerId, TopicPartition
 
 
 class TopicCreated(NamedTuple):
@@ -21,6 +22,16 @@ class PartitionsAdded(NamedTuple):
 
     topic: str
     partitions: Mapping[int, PartitionState]
+
+
+class PartitionsChanged(NamedTuple):
+    """Partitions that were there have another leader, or other in-sync replicas.
+
+    `by_leaders`: their leaders wrote it themselves, in their own epoch, so that only clients have to learn of it.
+    """
+
+    partitions: Mapping[TopicPartition, PartitionState]
+    by_leaders: bool = False
 
 
 class TopicConfigChanged(NamedTuple):
@@ -50,7 +61,16 @@ class BrokerConfigsChanged(NamedTuple):
     cluster_wide: Mapping[str, str]
 
 
-TopicDelta: TypeAlias = TopicCreated | PartitionsAdded | TopicConfigChanged | TopicDeletionStarted | TopicDeleted
+class BrokersChanged(NamedTuple):
+    """Brokers that registered, and brokers whose registration is gone. One that did both is named in two deltas."""
+
+    came: tuple[BrokerInfo, ...] = ()
+    went: tuple[BrokerId, ...] = ()
+
+
+TopicDelta: TypeAlias = (
+    TopicCreated | PartitionsAdded | PartitionsChanged | TopicConfigChanged | TopicDeletionStarted | TopicDeleted
+)
 Delta: TypeAlias = TopicDelta | BrokerConfigsChanged
 
 

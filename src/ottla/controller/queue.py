@@ -6,14 +6,16 @@ decisions do not touch each other, and the store commits many of them at once.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ottla.controller.deltas import Applier, BrokerConfigsChanged, Delta
 from ottla.controller.events import Decision, Event, Inputs, NodeWanted
 from ottla.controller.state import ClusterState
-from ottla.coordination.store import Code, Result, Store
+from ottla.controller.topic_faults import NO_CONTROLLER
+from ottla.coordination.store import Code, OnDone, Result, Write
 from ottla.core.config.current import CurrentConfig
 from ottla.core.types import BrokerId
 
@@ -32,12 +34,20 @@ class Done(NamedTuple):
     written: Result | None
 
 
+class EventStore(Protocol):
+    """What is needed of a store: a broker's own, or a fenced one."""
+
+    def get(self, path: str, on_done: OnDone) -> None: ...
+
+    def multi(self, writes: Sequence[Write], on_done: OnDone) -> None: ...
+
+
 class EventQueue:
     """One per controller; event loop only."""
 
     def __init__(
         self,
-        store: Store,
+        store: EventStore,
         state: ClusterState,
         applier: Applier,
         current: CurrentConfig,
@@ -54,12 +64,25 @@ class EventQueue:
         self._live_brokers = live_brokers
         self._controller_epoch = controller_epoch
         self._lines: dict[str, deque[_Task]] = {}  # by key; the first of a line is being worked on
+        self._is_closed = False
+
+    def close(self) -> None:
+        """This broker does not control any more: whoever waits or comes is refused. The store must not answer later."""
+        self._is_closed = True
+        lines, self._lines = self._lines, {}
+        with ExitStack() as refusals:
+            for line in lines.values():
+                for task in line:
+                    refusals.callback(task.refuse, NO_CONTROLLER)
 
     def submit(
         self, event: Event[FaultT], on_done: Callable[[Done | FaultT], None], *, validate_only: bool = False
     ) -> None:
         """Calls `on_done` when the event is applied or refused, perhaps before this returns."""
         task = _Task(event, on_done, validate_only)
+        if self._is_closed:
+            task.refuse(NO_CONTROLLER)
+            return
         line = self._lines.get(event.key)
         if line is not None:
             line.append(task)
@@ -77,6 +100,8 @@ class EventQueue:
                 self._end(line[0])
                 raise
             if not is_settled:
+                return
+            if self._is_closed:
                 return
             line.popleft()
         del self._lines[key]
@@ -144,15 +169,17 @@ class EventQueue:
 
     def _refuse(self, task: "_Task", result: Result) -> None:
         try:
-            task.on_done(task.event.fault_of(result))
+            task.refuse(result)
         finally:
             self._end(task)
 
     def _end(self, task: "_Task") -> None:
         """A task that waited for the store is settled: decide the next of its line on what it left."""
         key = task.event.key
-        self._lines[key].popleft()
-        self._work_off(key)
+        line = self._lines.get(key)
+        if line is not None:  # else the queue was closed inside a callback
+            line.popleft()
+            self._work_off(key)
 
     def _apply(self, task: "_Task", delta: Delta, written: Result | None) -> None:
         self.state.apply(delta)
@@ -175,3 +202,6 @@ class _Task:
         self.on_done = on_done
         self.validate_only = validate_only
         self.tries_left = _TRIES_MAX
+
+    def refuse(self, result: Result) -> None:
+        self.on_done(self.event.fault_of(result))

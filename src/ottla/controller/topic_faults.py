@@ -8,6 +8,9 @@ from typing import NamedTuple
 from ottla.coordination.store import Code, Result
 from ottla.core.errors import ErrorCode
 
+# Instead of the store's answer, for whoever waits when this broker's term as the controller ends.
+NO_CONTROLLER = Result(Code.SESSION_EXPIRED, "", detail="this broker does not control the cluster any more")
+
 
 class TopicFault(NamedTuple):
     """Why nothing was done."""
@@ -37,6 +40,8 @@ def fault_of_store(name: str, result: Result) -> TopicFault:
     """The coordination store's refusal as a fault."""
     if result.code == Code.NODE_EXISTS:
         return topic_exists(name)
+    if result is NO_CONTROLLER:
+        return TopicFault(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
     return TopicFault(
         ErrorCode.UNKNOWN_SERVER_ERROR,
         f"topic {name!r}: the coordination store said {result.code.name} {result.detail}",

@@ -52,6 +52,11 @@ def removal_of(image: TopicImage) -> list[Write]:
     return writes
 
 
+def removal_of_rest(name: str) -> list[Write]:
+    """The same for a topic whose partitions and config were removed before (`NodeRemoval`)."""
+    return [Delete(paths.topic_path(name), ANY_VERSION), Delete(paths.delete_topic_path(name), ANY_VERSION)]
+
+
 def _partition_nodes(name: str, partitions: Mapping[int, PartitionState], controller_epoch: int) -> list[Write]:
     writes: list[Write] = []
     for partition, state in partitions.items():

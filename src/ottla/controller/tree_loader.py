@@ -1,17 +1,24 @@
-"""Reads all topics out of the coordination store at the start: names, configs, assignments, partition states."""
+"""Reads topics out of the coordination store: names, configs, assignments, partition states."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Protocol
 
 from ottla.coordination import paths
 from ottla.coordination.node_json import MalformedNodeError
-from ottla.coordination.store import Code, Result, Store
-from ottla.core.cluster import PartitionState, TopicImage
+from ottla.coordination.store import Code, OnDone, Result, Watch
+from ottla.core.cluster import NO_LEADER, PartitionState, TopicImage
 from ottla.core.types import NO_LEADER_EPOCH
 
 OnLoaded = Callable[["dict[str, TopicImage] | TreeError"], None]
 
-_NO_LEADER = -1
+
+class Reader(Protocol):
+    """What is needed of a store, a fenced one for example."""
+
+    def get(self, path: str, on_done: OnDone, *, watch: Watch | None = None) -> None: ...
+
+    def children(self, path: str, on_done: OnDone, *, watch: Watch | None = None) -> None: ...
 
 
 class TreeError(Exception):
@@ -21,24 +28,48 @@ class TreeError(Exception):
 class TreeLoader:
     """One reading of the tree. All reads go out at once; the last answer calls `on_loaded`."""
 
-    def __init__(self, store: Store, on_loaded: OnLoaded) -> None:
+    def __init__(
+        self,
+        store: Reader,
+        on_loaded: OnLoaded,
+        *,
+        on_topics: Watch | None = None,
+        on_topic: Watch | None = None,
+    ) -> None:
+        """The watches are for who wants to know which topics come or go, and what becomes of each one's assignment."""
         self._store = store
         self._on_loaded = on_loaded
+        self._topics_watch = on_topics
+        self._topic_watch = on_topic
         self._open_questions = 0
         self._failed = False
         self._assignments: dict[str, paths.TopicAssignment] = {}
         self._configs: dict[str, dict[str, str]] = {}
-        self._states: dict[tuple[str, int], paths.PartitionState] = {}
+        self._states: dict[tuple[str, int], tuple[paths.PartitionState, int]] = {}  # with versions
 
     def start(self) -> None:
-        self._ask(self._store.children, paths.TOPICS, self._on_topics)
+        """Read all topics."""
+        self._ask(partial(self._store.children, watch=self._topics_watch), paths.TOPICS, self._on_topics)
+
+    def start_with(self, names: Iterable[str]) -> None:
+        """Read these, as many of them as there are."""
+        self._open_questions += 1
+        for name in names:
+            self._read(name)
+        self._end_question()
 
     def _on_topics(self, result: Result) -> None:
         for name in result.children:
-            self._ask(self._store.get, paths.topic_path(name), partial(self._on_topic, name))
-            self._ask(self._store.get, paths.config_path("topics", name), partial(self._on_config, name))
+            self._read(name)
+
+    def _read(self, name: str) -> None:
+        read = partial(self._store.get, watch=self._topic_watch)
+        self._ask(read, paths.topic_path(name), partial(self._on_topic, name))
+        self._ask(self._store.get, paths.config_path("topics", name), partial(self._on_config, name))
 
     def _on_topic(self, name: str, result: Result) -> None:
+        if not result.is_ok:  # it went between the list and this
+            return
         assignment = paths.decode_topic(result.path, result.value)
         self._assignments[name] = assignment
         for partition in assignment.partitions:
@@ -50,12 +81,11 @@ class TreeLoader:
         self._configs[name] = paths.decode_config(result.path, result.value)
 
     def _on_state(self, key: tuple[str, int], result: Result) -> None:
-        if result.is_ok:
-            self._states[key] = paths.decode_partition_state(result.path, result.value)
+        if result.stat is not None:
+            state = paths.decode_partition_state(result.path, result.value)
+            self._states[key] = (state, result.stat.version)
 
-    def _ask(
-        self, question: Callable[[str, Callable[[Result], None]], None], path: str, on_answer: Callable[[Result], None]
-    ) -> None:
+    def _ask(self, question: Callable[[str, OnDone], None], path: str, on_answer: Callable[[Result], None]) -> None:
         self._open_questions += 1
 
         def on_done(result: Result) -> None:
@@ -70,11 +100,14 @@ class TreeLoader:
             else:
                 self._fail(f"reading {path} from the coordination store: {result.code.name} {result.detail}")
                 return
-            self._open_questions -= 1
-            if self._open_questions == 0:
-                self._on_loaded({name: self._image_of(name) for name in self._assignments})
+            self._end_question()
 
         question(path, on_done)
+
+    def _end_question(self) -> None:
+        self._open_questions -= 1
+        if self._open_questions == 0:
+            self._on_loaded({name: self._image_of(name) for name in self._assignments})
 
     def _fail(self, problem: str) -> None:
         self._failed = True
@@ -84,9 +117,10 @@ class TreeLoader:
         assignment = self._assignments[name]
         partitions = {}
         for partition, replicas in sorted(assignment.partitions.items()):
-            state = self._states.get((name, partition))
-            if state is None:  # assigned, but no leader was ever elected
-                partitions[partition] = PartitionState(_NO_LEADER, NO_LEADER_EPOCH, (), replicas)
+            found = self._states.get((name, partition))
+            if found is None:  # assigned, but no leader was ever elected
+                partitions[partition] = PartitionState(NO_LEADER, NO_LEADER_EPOCH, (), replicas)
             else:
-                partitions[partition] = PartitionState(state.leader, state.leader_epoch, state.isr, replicas)
+                state, version = found
+                partitions[partition] = PartitionState(state.leader, state.leader_epoch, state.isr, replicas, version)
         return TopicImage(name, assignment.topic_id, self._configs.get(name, {}), partitions)

@@ -135,11 +135,9 @@ class EmbeddedTree:
         changes_before = len(self.changes)
         connection.execute("SAVEPOINT multi")
         self.zxid += 1
-        at_once = write_all(connection, writes, zxid=self.zxid, now_ms=self.now_ms)
+        at_once = self._write_at_once(writes)
         if at_once is not None:
             connection.execute("RELEASE multi")
-            kind = WatchKind.CREATED if isinstance(writes[0], Create) else WatchKind.DELETED
-            self.changes += [WatchEvent(kind, operation.path) for operation in writes]
             return Result(Code.OK, "", results=tuple(at_once))
         connection.execute("ROLLBACK TO multi")
         results: list[Result] = []
@@ -156,6 +154,21 @@ class EmbeddedTree:
             results.append(result)
         connection.execute("RELEASE multi")
         return Result(Code.OK, "", results=tuple(results))
+
+    def _write_at_once(self, writes: tuple[Write, ...]) -> list[Result] | None:
+        """In a few statements, if it is a controller's check with nothing but creations or nothing but removals."""
+        checked: list[Result] = []
+        if writes and isinstance(writes[0], Check):
+            checked.append(self._apply(writes[0]))
+            if not checked[0].is_ok:
+                return None
+            writes = writes[1:]
+        written = write_all(self._connection, writes, zxid=self.zxid, now_ms=self.now_ms)
+        if written is None:
+            return None
+        kind = WatchKind.CREATED if isinstance(writes[0], Create) else WatchKind.DELETED
+        self.changes += [WatchEvent(kind, operation.path) for operation in writes]
+        return checked + written
 
     def _apply(self, operation: Write) -> Result:
         if isinstance(operation, Create):

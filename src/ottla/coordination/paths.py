@@ -31,6 +31,8 @@ LOG_DIR_EVENT_NOTIFICATION = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 CONSUMERS = "/consumers"
+OTTLA = "/ottla"  # what Kafka's tree has no place for
+OTTLA_BROKERS = "/ottla/brokers"
 
 CONFIG_ENTITY_TYPES = ("topics", "clients", "users", "brokers", "ips")
 DEFAULT_ENTITY = "<default>"
@@ -58,6 +60,11 @@ NO_TOPIC_ID = bytes(16)
 
 def broker_path(broker_id: BrokerId) -> str:
     return f"{BROKER_IDS}/{broker_id}"
+
+
+def broker_epoch_path(broker_id: BrokerId) -> str:
+    """Its version is the broker's epoch: each registration raises it."""
+    return f"{OTTLA_BROKERS}/{broker_id}"
 
 
 def topic_path(topic: str) -> str:

@@ -1,0 +1,95 @@
+"""Brokers that come and go, one change after the other: who goes loses its leaderships, who comes gets the picture.
+
+A broker that registered anew is one that went and came: what it led is led by others before it is let in again.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from ottla.controller.broadcast import Broadcast
+from ottla.controller.deltas import BrokersChanged
+from ottla.controller.live_brokers import Brokers
+from ottla.controller.partition_elections import PartitionElections
+from ottla.controller.state import ClusterState
+from ottla.controller.topic_deletions import TopicDeletions
+from ottla.core.cluster import BrokerInfo
+from ottla.core.types import BrokerId, TopicPartition
+
+_LOG = logging.getLogger("ottla.controller")
+
+
+def suspicious(state: ClusterState) -> list[TopicPartition]:
+    """Partitions without a live leader, or with a dead broker among the in-sync replicas."""
+    live = frozenset(state.brokers)
+    found = []
+    for name, image in state.topics.items():
+        if name not in state.being_deleted:
+            for partition, known in image.partitions.items():
+                if known.leader not in live or not live.issuperset(known.isr):
+                    found.append(TopicPartition(name, partition))
+    return found
+
+
+class BrokerChanges:
+    """Owned by one term of the controller."""
+
+    def __init__(
+        self, state: ClusterState, elections: PartitionElections, broadcast: Broadcast, deletions: TopicDeletions
+    ) -> None:
+        self._state = state
+        self._elections = elections
+        self._broadcast = broadcast
+        self._deletions = deletions
+        self._is_busy = False
+        self._latest: Brokers | None = None
+
+    def on_brokers(self, brokers: Brokers) -> None:
+        """These live now."""
+        self._latest = brokers
+        if not self._is_busy:
+            self._work()
+
+    def _work(self) -> None:
+        brokers, self._latest = self._latest, None
+        if brokers is None:
+            return
+        known = self._state.brokers
+        went = [found for found, broker in known.items() if not _is_same(broker, brokers.get(found))]
+        came = [broker for found, broker in brokers.items() if not _is_same(broker, known.get(found))]
+        bounced = [broker.broker_id for broker in came if broker.broker_id in known]
+        if went:
+            self._go(went)
+        if bounced:
+            self._is_busy = True
+            self._elections.when_idle(lambda: self._come_late(came))
+        elif came:
+            self._come(came)
+
+    def _come_late(self, came: list[BrokerInfo]) -> None:
+        self._is_busy = False
+        self._come(came)
+        self._work()
+
+    def _go(self, went: list[BrokerId]) -> None:
+        _LOG.info("brokers %s are gone", went)
+        delta = BrokersChanged(went=tuple(went))
+        self._state.apply(delta)
+        self._broadcast.brokers_changed(delta)
+        for broker_id in went:
+            self._deletions.on_broker_went(broker_id)
+        self._elections.want(suspicious(self._state))
+
+    def _come(self, came: Iterable[BrokerInfo]) -> None:
+        delta = BrokersChanged(came=tuple(came))
+        ids = [broker.broker_id for broker in delta.came]
+        _LOG.info("brokers %s have come", ids)
+        self._state.apply(delta)
+        self._broadcast.brokers_changed(delta)
+        for broker_id in ids:
+            self._deletions.on_broker_came(broker_id)
+        self._broadcast.send_picture(ids)
+        self._elections.want(suspicious(self._state))
+
+
+def _is_same(broker: BrokerInfo, other: BrokerInfo | None) -> bool:
+    return other is not None and broker.epoch == other.epoch
