@@ -308,6 +308,7 @@ class BrokerCore:
             metrics=self._metrics,
             configs=self.configs,
             current=self.current_config,
+            local_topics=self.local_topics,
         ).serve_all()
 
     async def _register(self, join: ClusterJoin, bound: tuple[Listener, ...]) -> None:

@@ -162,7 +162,9 @@ class LocalReplicas:
     def _set_strays_aside(self, named: Mapping[TopicPartition, None]) -> None:
         """The controller has named all replicas of this broker: others were moved or deleted while it was away."""
         for topic_partition in self._log_manager.partitions():
-            if topic_partition not in named:
+            if (
+                topic_partition not in named and self._logs.get(topic_partition) is not None
+            ):  # else its directory failed
                 self._stop_serving(topic_partition)
                 self._logs.set_aside(topic_partition, "no replica of this broker any more")
         self.high_watermarks.clear()

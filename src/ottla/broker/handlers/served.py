@@ -6,9 +6,10 @@ request of the few that ask for it. Groups are a tenth of a broker's start: a br
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ottla.broker.api import AT_START, ON_FIRST_REQUEST, Api, Dispatcher, HotApi, HotHandler, MessageApi, MessageHandler
+from ottla.broker.local_topics import LocalTopics
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.producer_ids import ProducerIds
 from ottla.controller.configs import Configs
@@ -16,6 +17,7 @@ from ottla.controller.topics import Topics
 from ottla.core.clock import Background, Clock
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.current import CurrentConfig
+from ottla.core.control import ControlledShutdown, ControlledShutdownAnswer
 from ottla.core.types import BrokerId
 from ottla.protocol.apis import ApiKey
 from ottla.replication.replicas import Replicas
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from ottla.broker.metrics.snapshot import Sources
 
 _SESSION_ID_MAX = 2**31 - 1
+
+# Takes the leaders off a broker that wants to stop; calls back with what it still leads.
+BeginShutdown: TypeAlias = Callable[[ControlledShutdown, Callable[[ControlledShutdownAnswer], None]], None]
 
 
 def _table(make: "Handlers") -> list[Api]:
@@ -66,6 +71,16 @@ def _table(make: "Handlers") -> list[Api]:
     ]
 
 
+def _table_between_brokers(make: "Handlers") -> list[Api]:
+    """What the brokers of a cluster say to each other, on the inter-broker listener only."""
+    return [
+        MessageApi(ApiKey.LEADER_AND_ISR, 0, 0, make.leader_and_isr, ON_FIRST_REQUEST),
+        MessageApi(ApiKey.STOP_REPLICA, 0, 0, make.stop_replica, ON_FIRST_REQUEST),
+        MessageApi(ApiKey.UPDATE_METADATA, 0, 0, make.update_metadata, ON_FIRST_REQUEST),
+        MessageApi(ApiKey.CONTROLLED_SHUTDOWN, 0, 0, make.controlled_shutdown, ON_FIRST_REQUEST),
+    ]
+
+
 class Handlers(NamedTuple):
     """Makes each handler from the parts of the broker that it works with. Owned by the dispatcher's table."""
 
@@ -82,11 +97,15 @@ class Handlers(NamedTuple):
     random: Random
     configs: Configs
     current: CurrentConfig
+    local_topics: LocalTopics
     metrics: "Sources | None" = None
+    # The controller's side of a controlled shutdown; None on a broker that never controls.
+    begin_shutdown: BeginShutdown | None = None
 
     def serve_all(self) -> None:
-        """Fill the dispatcher's table."""
+        """Fill the dispatcher's tables."""
         self.dispatcher.serve(_table(self))
+        self.dispatcher.serve_brokers(_table_between_brokers(self), self.config.inter_broker_listener_name())
 
     # Records
 
@@ -192,6 +211,28 @@ class Handlers(NamedTuple):
 
         return list_partition_reassignments
 
+    # Between brokers
+
+    def leader_and_isr(self) -> MessageHandler:
+        from ottla.broker.handlers.leader_and_isr import LeaderAndIsrHandler
+
+        return LeaderAndIsrHandler(self.local_topics).handle
+
+    def stop_replica(self) -> MessageHandler:
+        from ottla.broker.handlers.stop_replica import StopReplicaHandler
+
+        return StopReplicaHandler(self.local_topics).handle
+
+    def update_metadata(self) -> MessageHandler:
+        from ottla.broker.handlers.update_metadata import UpdateMetadataHandler
+
+        return UpdateMetadataHandler(self.local_topics).handle
+
+    def controlled_shutdown(self) -> MessageHandler:
+        from ottla.broker.handlers.controlled_shutdown import ControlledShutdownHandler
+
+        return ControlledShutdownHandler(self.begin_shutdown, self._is_controller).handle
+
     # Configs
 
     def describe_configs(self) -> MessageHandler:
@@ -273,6 +314,9 @@ class Handlers(NamedTuple):
         from ottla.broker.handlers.offset_delete import OffsetDeleteHandler
 
         return OffsetDeleteHandler(self.groups().coordinator, self.cache).handle
+
+    def _is_controller(self) -> bool:
+        return self.cache.controller_id == self._broker_id
 
     @property
     def _broker_id(self) -> BrokerId:
