@@ -24,6 +24,7 @@ from ottla.broker.log_start import load_logs
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.ports import BrokerPorts
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.registration import Registration
 from ottla.broker.states import BrokerState
 from ottla.broker.steps import ask, on_thread
 from ottla.broker.stored_configs import log_unusable_topic_configs, read_broker_configs, with_stored
@@ -41,7 +42,7 @@ from ottla.core.cluster import OFFSETS_TOPIC, BrokerInfo, TopicImage
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.current import CurrentConfig
 from ottla.core.config.listeners import Listener
-from ottla.core.types import TopicPartition
+from ottla.core.types import BrokerEpoch, TopicPartition
 from ottla.purgatory.purgatory import Purgatory
 from ottla.replication.replicas import Replicas, Waiting
 from ottla.storage.flush import Flusher
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("ottla.broker")
 
 _DRAIN_MS = 5_000
+# Kafka's: a dead broker's session in the store ends after that, and with it the registration of its id.
+_SESSION_TIMEOUT_MS = 18_000
 
 
 class BrokerCore:
@@ -96,7 +99,7 @@ class BrokerCore:
         await self._become_controller(images.values())
         self._maybe_start_groups()
         self._make_handlers()
-        await self._register(join, bound)
+        await self._register(bound)
         self._start_housekeeping()
         self._network.start_accepting()
         self.is_accepting = True
@@ -311,12 +314,26 @@ class BrokerCore:
             local_topics=self.local_topics,
         ).serve_all()
 
-    async def _register(self, join: ClusterJoin, bound: tuple[Listener, ...]) -> None:
-        endpoints = self._endpoints
-        self.cache.put_brokers([BrokerInfo(self.broker_id, endpoints, self.config.get_optional_str("broker.rack"))])
-        await join.register(self.broker_id, registration_of(self.config, bound, endpoints, self._ports.clock()))
+    async def _register(self, bound: tuple[Listener, ...]) -> None:
+        self.registration = Registration(
+            self._store,
+            self.broker_id,
+            registration_of(self.config, bound, self._endpoints, self._ports.clock()),
+            wait_ms=_SESSION_TIMEOUT_MS,
+            now_ms=self.timers.now_ms,
+            call_later=self.timers.call_later,
+            on_registered=self._on_registered,
+            on_failed=self._fail,
+        )
+        self._started.callback(self.registration.stop)
+        await self.registration.register()
         is_controller = self.cache.controller_id == self.broker_id
         self.state = BrokerState.RUNNING_AS_CONTROLLER if is_controller else BrokerState.RUNNING
+
+    def _on_registered(self, epoch: BrokerEpoch) -> None:
+        self.local_topics.fence.broker_epoch = epoch
+        rack = self.config.get_optional_str("broker.rack")
+        self.cache.put_brokers([BrokerInfo(self.broker_id, self._endpoints, rack, epoch)])
 
     def _start_housekeeping(self) -> None:
         self.housekeeping = Housekeeping(
@@ -343,6 +360,9 @@ class BrokerCore:
             # Not at once: it may be one of their own appends that failed, and they are in the middle of it.
             self._ports.loop.call_soon(partial(self._groups.take_offline, partitions))
         if not self.log_manager.online_directories:
-            _LOG.critical("no log directory is left; the broker stops")
-            self.fatal_reason = "no log directory is left"
-            self._ports.on_failed()
+            self._fail("no log directory is left")
+
+    def _fail(self, reason: str) -> None:
+        _LOG.critical("%s; the broker stops", reason)
+        self.fatal_reason = reason
+        self._ports.on_failed()
