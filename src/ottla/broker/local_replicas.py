@@ -106,8 +106,7 @@ class LocalReplicas:
             return ErrorCode.NONE
         if partition.is_offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        known = partition.state
-        if (state.leader_epoch, state.version) < (known.leader_epoch, known.version):
+        if state.leader_epoch < partition.state.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         return ErrorCode.NONE
 
@@ -125,7 +124,10 @@ class LocalReplicas:
         """Have `replication/` serve the replica with its new state."""
         topic_partition = change.log.topic_partition
         if partition is not None:
-            self._replicas.update_state(topic_partition, change.state)
+            known = partition.state
+            is_news = (change.state.leader_epoch, change.state.version) > (known.leader_epoch, known.version)
+            if is_news:  # else the leader has written since, and knows more than the controller
+                self._replicas.update_state(topic_partition, change.state)
             return ErrorCode.NONE
         log = self._logs.get(topic_partition)
         if log is None:

@@ -15,7 +15,7 @@ from ottla.controller.new_topics import NewTopic
 from ottla.controller.topic_faults import TopicFault
 from ottla.controller.topic_names import problem_with
 from ottla.controller.topics import Topics
-from ottla.core.cluster import INTERNAL_TOPICS, TopicImage
+from ottla.core.cluster import INTERNAL_TOPICS, NO_LEADER, TopicImage
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId
 from ottla.protocol.apis import ApiKey
@@ -160,9 +160,9 @@ def _missing(wanted: MetadataRequestTopic) -> MetadataResponseTopic:
 def _topic_of(image: TopicImage, live: Container[BrokerId]) -> MetadataResponseTopic:
     partitions = [
         MetadataResponsePartition(
-            error_code=ErrorCode.NONE if state.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+            error_code=ErrorCode.NONE if state.leader in live else ErrorCode.LEADER_NOT_AVAILABLE,
             partition_index=index,
-            leader_id=state.leader,
+            leader_id=state.leader if state.leader in live else NO_LEADER,
             leader_epoch=state.leader_epoch,
             replica_nodes=list(state.replicas),
             isr_nodes=list(state.isr),

@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ottla.broker.api import AT_START, ON_FIRST_REQUEST, Api, Dispatcher, HotApi, HotHandler, MessageApi, MessageHandler
+from ottla.broker.handlers.controller_only import controller_only
 from ottla.broker.local_topics import LocalTopics
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.producer_ids import ProducerIds
@@ -166,19 +167,22 @@ class Handlers(NamedTuple):
         return MetadataHandler(self.cache, self.topics, auto_create=auto_create).handle
 
     def create_topics(self) -> MessageHandler:
-        from ottla.broker.handlers.create_topics import CreateTopicsHandler
+        from ottla.broker.handlers.create_topics import CreateTopicsHandler, refuse_create_topics
 
-        return CreateTopicsHandler(self.topics, self.replicas.waiting).handle
+        handler = CreateTopicsHandler(self.topics, self.replicas.waiting)
+        return controller_only(handler.handle, refuse_create_topics, self._is_controller)
 
     def delete_topics(self) -> MessageHandler:
-        from ottla.broker.handlers.delete_topics import DeleteTopicsHandler
+        from ottla.broker.handlers.delete_topics import DeleteTopicsHandler, refuse_delete_topics
 
-        return DeleteTopicsHandler(self.cache, self.topics, self.replicas.waiting).handle
+        handler = DeleteTopicsHandler(self.cache, self.topics, self.replicas.waiting)
+        return controller_only(handler.handle, refuse_delete_topics, self._is_controller)
 
     def create_partitions(self) -> MessageHandler:
-        from ottla.broker.handlers.create_partitions import CreatePartitionsHandler
+        from ottla.broker.handlers.create_partitions import CreatePartitionsHandler, refuse_create_partitions
 
-        return CreatePartitionsHandler(self.topics, self.replicas.waiting).handle
+        handler = CreatePartitionsHandler(self.topics, self.replicas.waiting)
+        return controller_only(handler.handle, refuse_create_partitions, self._is_controller)
 
     def describe_cluster(self) -> MessageHandler:
         from ottla.broker.handlers.describe_cluster import DescribeClusterHandler
@@ -197,19 +201,27 @@ class Handlers(NamedTuple):
         return DescribeLogDirsHandler(self.log_manager, self.replicas, self.background).handle
 
     def elect_leaders(self) -> MessageHandler:
-        from ottla.broker.handlers.elect_leaders import ElectLeadersHandler
+        from ottla.broker.handlers.elect_leaders import ElectLeadersHandler, refuse_elect_leaders
 
-        return ElectLeadersHandler(self.cache, self.replicas).handle
+        handler = ElectLeadersHandler(self.cache, self.replicas)
+        return controller_only(handler.handle, refuse_elect_leaders, self._is_controller)
 
     def alter_partition_reassignments(self) -> MessageHandler:
-        from ottla.broker.handlers.alter_partition_reassignments import AlterPartitionReassignmentsHandler
+        from ottla.broker.handlers.alter_partition_reassignments import (
+            AlterPartitionReassignmentsHandler,
+            refuse_alter_partition_reassignments,
+        )
 
-        return AlterPartitionReassignmentsHandler(self.cache).handle
+        handler = AlterPartitionReassignmentsHandler(self.cache)
+        return controller_only(handler.handle, refuse_alter_partition_reassignments, self._is_controller)
 
     def list_partition_reassignments(self) -> MessageHandler:
-        from ottla.broker.handlers.list_partition_reassignments import list_partition_reassignments
+        from ottla.broker.handlers.list_partition_reassignments import (
+            list_partition_reassignments,
+            refuse_list_partition_reassignments,
+        )
 
-        return list_partition_reassignments
+        return controller_only(list_partition_reassignments, refuse_list_partition_reassignments, self._is_controller)
 
     # Between brokers
 
