@@ -29,6 +29,7 @@ from ottla.broker.states import BrokerState
 from ottla.broker.steps import ask, on_thread
 from ottla.broker.stored_configs import log_unusable_topic_configs, read_broker_configs, with_stored
 from ottla.broker.timers import Timers
+from ottla.broker.topic_creation import TopicCreation
 from ottla.broker.unfinished_deletions import finish_deletions
 from ottla.controller.config_notes import ConfigNotes
 from ottla.controller.configs import Configs
@@ -42,7 +43,7 @@ from ottla.core.cluster import OFFSETS_TOPIC, BrokerInfo, TopicImage
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.current import CurrentConfig
 from ottla.core.config.listeners import Listener
-from ottla.core.types import BrokerEpoch, TopicPartition
+from ottla.core.types import BrokerEpoch, LeaderEpoch, TopicPartition
 from ottla.purgatory.purgatory import Purgatory
 from ottla.replication.replicas import Replicas, Waiting
 from ottla.storage.flush import Flusher
@@ -239,6 +240,14 @@ class BrokerCore:
             controller_epoch=lambda: result.epoch,
         )
         self.topics = Topics(self._controller_queue)
+        self.topic_creation = TopicCreation(
+            self.topics,
+            self._store,
+            self.cache,
+            self.current_config,
+            is_controller=lambda: self.cache.controller_id == self.broker_id,
+            random_bytes=self._ports.random.randbytes,
+        )
         await finish_deletions(self._store, self.topics)
         await self._make_configs_changeable()
 
@@ -258,6 +267,12 @@ class BrokerCore:
         """A broker that never had a group starts without; the first request of one calls `start_groups`."""
         if OFFSETS_TOPIC in self.cache.topics:
             self.start_groups()
+        else:
+            self.local_topics.local_replicas.on_leading.append(self._on_leading)
+
+    def _on_leading(self, topic_partition: TopicPartition, _: LeaderEpoch) -> None:
+        if topic_partition.topic == OFFSETS_TOPIC and self._groups is None:
+            self.start_groups()
 
     def start_groups(self) -> "GroupCoordination":
         """Load the groups in the background; until a partition is loaded, requests for its groups get error 14."""
@@ -272,7 +287,7 @@ class BrokerCore:
             log_manager=self.log_manager,
             flusher=self.flusher,
             cache=self.cache,
-            topics=self.topics,
+            creation=self.topic_creation,
             background=ports.background,
             clock=ports.clock,
             timers=self.timers,
@@ -282,6 +297,8 @@ class BrokerCore:
         # Answers the requests that wait for a group, before the server waits until its answers are sent.
         self._started.callback(groups.coordinator.stop)
         self.local_topics.on_topic_deleted.append(groups.offsets_topic.on_topic_deleted)
+        self.local_topics.on_metadata.append(groups.offsets_topic.maybe_start)
+        groups.offsets_topic.follow(self.local_topics.local_replicas)
         groups.offsets_topic.maybe_start()
         expiry_interval_ms = self.config.get_int("offsets.retention.check.interval.ms")
         self._started.callback(self.timers.every(expiry_interval_ms, groups.coordinator.expire).stop)
@@ -312,6 +329,7 @@ class BrokerCore:
             configs=self.configs,
             current=self.current_config,
             local_topics=self.local_topics,
+            creation=self.topic_creation,
         ).serve_all()
 
     async def _register(self, bound: tuple[Listener, ...]) -> None:

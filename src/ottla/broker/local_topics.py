@@ -66,7 +66,7 @@ class LocalTopics:
         # Called with the name of each topic that is deleted, when clients no longer see it and before its files go.
         self.on_topic_deleted: list[Callable[[str], None]] = []
         # Called after each UpdateMetadata.
-        self.on_metadata: list[Callable[[], None]] = []
+        self.on_metadata: list[Callable[[], object]] = []
 
     # Control requests
 

@@ -13,6 +13,7 @@ from ottla.broker.handlers.controller_only import controller_only
 from ottla.broker.local_topics import LocalTopics
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.topic_creation import TopicCreator
 from ottla.controller.configs import Configs
 from ottla.controller.topics import Topics
 from ottla.core.clock import Background, Clock
@@ -99,6 +100,7 @@ class Handlers(NamedTuple):
     configs: Configs
     current: CurrentConfig
     local_topics: LocalTopics
+    creation: TopicCreator
     metrics: "Sources | None" = None
     # The controller's side of a controlled shutdown; None on a broker that never controls.
     begin_shutdown: BeginShutdown | None = None
@@ -164,7 +166,7 @@ class Handlers(NamedTuple):
         from ottla.broker.handlers.metadata import MetadataHandler
 
         auto_create = self.config.get_bool("auto.create.topics.enable")
-        return MetadataHandler(self.cache, self.topics, auto_create=auto_create).handle
+        return MetadataHandler(self.cache, self.creation, auto_create=auto_create).handle
 
     def create_topics(self) -> MessageHandler:
         from ottla.broker.handlers.create_topics import CreateTopicsHandler, refuse_create_topics
@@ -275,7 +277,7 @@ class Handlers(NamedTuple):
         from ottla.broker.handlers.find_coordinator import FindCoordinatorHandler
 
         coordinator, offsets_topic = self.groups()
-        return FindCoordinatorHandler(coordinator, offsets_topic, self.cache).handle
+        return FindCoordinatorHandler(coordinator, offsets_topic, self.cache, broker_id=self._broker_id).handle
 
     def join_group(self) -> MessageHandler:
         from ottla.broker.handlers.join_group import JoinGroupHandler
