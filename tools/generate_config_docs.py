@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ottla.core.config.broker_keys import GENERAL_KEYS
+from ottla.core.config.cluster_keys import CLUSTER_KEYS
 from ottla.core.config.config import BrokerConfig, TopicConfig
 from ottla.core.config.definition import ConfigKey
 from ottla.core.config.group_keys import GROUP_KEYS
@@ -60,6 +61,7 @@ def render_page() -> str:
         ("Log", LOG_KEYS),
         ("Groups", GROUP_KEYS),
         ("Replication", REPLICATION_KEYS),
+        ("Cluster", CLUSTER_KEYS),
         ("Operating", OPERATING_KEYS),
     ):
         parts.append(f"## {title}\n\n{broker_table(keys, broker)}")

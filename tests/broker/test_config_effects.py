@@ -38,6 +38,7 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "segment.index.bytes": ("500", {"segment_index_bytes": 500}),
     "segment.jitter.ms": ("5", {"segment_jitter_ms": 5}),
     "segment.ms": ("500", {"segment_ms": 500}),
+    "unclean.leader.election.enable": ("true", {}),  # the controller reads it when it elects
 }
 
 

@@ -97,6 +97,8 @@ class Dispatcher:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._apis: dict[int, Api] = {}
+        self._between_brokers: dict[int, Api] = {}  # on the inter-broker listener only
+        self._inter_broker_listener = ""
         self._hot: dict[int, HotHandler] = {}  # by api key and version as one number
         self._handlers: dict[ApiKey, MessageHandler] = {}
         self._request_classes: dict[ApiKey, type[ApiMessage]] = {}  # imported with the first request
@@ -112,11 +114,19 @@ class Dispatcher:
             else:
                 self._make(api)
 
-    def advertised(self) -> list[ApiVersion]:
-        """The table as ApiVersions answers it."""
+    def serve_brokers(self, apis: Iterable[Api], listener_name: str) -> None:
+        """APIs that the brokers of a cluster use among each other: on other listeners they are unknown."""
+        self._between_brokers = {api.key: api for api in apis}
+        self._inter_broker_listener = listener_name
+
+    def advertised(self, listener_name: str | None = None) -> list[ApiVersion]:
+        """The table as ApiVersions answers it on that listener; without one, all that is served on any."""
+        served = self._apis
+        if listener_name is None or listener_name == self._inter_broker_listener:
+            served = {**served, **self._between_brokers}
         return [
             ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
-            for api in (self._apis[key] for key in sorted(self._apis))
+            for api in (served[key] for key in sorted(served))
         ]
 
     def __call__(self, frame: memoryview, peer: Peer) -> Answer | Deferred | None:
@@ -132,6 +142,8 @@ class Dispatcher:
         self, api_key: int, version: int, correlation_id: int, frame: memoryview, peer: Peer
     ) -> Answer | Deferred | None:
         api = self._apis.get(api_key)
+        if api is None and peer.listener_name == self._inter_broker_listener:
+            api = self._between_brokers.get(api_key)
         if api is None:
             raise ProtocolViolation(f"api key {api_key} is not served")
         if not api.min_version <= version <= api.max_version:

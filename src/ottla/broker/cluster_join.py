@@ -1,4 +1,4 @@
-"""What a starting broker writes to the store: the tree's fixed nodes, the cluster's id, its own registration."""
+"""What a starting broker writes to the store: the tree's fixed nodes, the cluster's id."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,6 @@ from ottla.broker.steps import ask
 from ottla.coordination import paths
 from ottla.coordination.node_json import encode_uuid
 from ottla.coordination.store import Code, Create, Result, Store
-from ottla.core.types import BrokerId
 
 
 class StoreFailed(Exception):
@@ -29,7 +28,7 @@ class ClusterJoin:
         for answer in [ask(self._store.create, path, b"") for path in paths.PERSISTENT_PATHS]:  # all at once
             result = await answer
             if result.code not in (Code.OK, Code.NODE_EXISTS):
-                raise _failed("creating", result)
+                raise store_failed("creating", result)
 
     async def cluster_id(self) -> str:
         """The cluster's id; the first broker of a cluster makes it."""
@@ -40,24 +39,11 @@ class ClusterJoin:
             if result.is_ok:
                 return paths.decode_cluster_id(path, result.value)
             if result.code != Code.NO_NODE:
-                raise _failed("reading", result)
+                raise store_failed("reading", result)
             result = await ask(self._store.create, path, created)
             if result.code not in (Code.OK, Code.NODE_EXISTS):
-                raise _failed("creating", result)
-
-    async def register(self, broker_id: BrokerId, registration: paths.BrokerRegistration) -> None:
-        """Announce this broker as alive, for as long as its session lives."""
-        result: Result = await ask(
-            self._store.create,
-            paths.broker_path(broker_id),
-            paths.encode_broker(registration),
-            ephemeral=True,
-        )
-        if result.code == Code.NODE_EXISTS:
-            raise StoreFailed(f"broker.id {broker_id} is taken by a broker that is alive; give this one another")
-        if not result.is_ok:
-            raise _failed("registering at", result)
+                raise store_failed("creating", result)
 
 
-def _failed(what: str, result: Result) -> StoreFailed:
+def store_failed(what: str, result: Result) -> StoreFailed:
     return StoreFailed(f"{what} {result.path} in the coordination store: {result.code.name} {result.detail}")

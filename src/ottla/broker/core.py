@@ -24,10 +24,12 @@ from ottla.broker.log_start import load_logs
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.ports import BrokerPorts
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.registration import Registration
 from ottla.broker.states import BrokerState
 from ottla.broker.steps import ask, on_thread
 from ottla.broker.stored_configs import log_unusable_topic_configs, read_broker_configs, with_stored
 from ottla.broker.timers import Timers
+from ottla.broker.topic_creation import TopicCreation
 from ottla.broker.unfinished_deletions import finish_deletions
 from ottla.controller.config_notes import ConfigNotes
 from ottla.controller.configs import Configs
@@ -41,7 +43,7 @@ from ottla.core.cluster import OFFSETS_TOPIC, BrokerInfo, TopicImage
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.current import CurrentConfig
 from ottla.core.config.listeners import Listener
-from ottla.core.types import TopicPartition
+from ottla.core.types import BrokerEpoch, LeaderEpoch, TopicPartition
 from ottla.purgatory.purgatory import Purgatory
 from ottla.replication.replicas import Replicas, Waiting
 from ottla.storage.flush import Flusher
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("ottla.broker")
 
 _DRAIN_MS = 5_000
+# Kafka's: a dead broker's session in the store ends after that, and with it the registration of its id.
+_SESSION_TIMEOUT_MS = 18_000
 
 
 class BrokerCore:
@@ -96,7 +100,7 @@ class BrokerCore:
         await self._become_controller(images.values())
         self._maybe_start_groups()
         self._make_handlers()
-        await self._register(join, bound)
+        await self._register(bound)
         self._start_housekeeping()
         self._network.start_accepting()
         self.is_accepting = True
@@ -240,6 +244,14 @@ class BrokerCore:
             controller_epoch=lambda: result.epoch,
         )
         self.topics = Topics(self._controller_queue)
+        self.topic_creation = TopicCreation(
+            self.topics,
+            self._store,
+            self.cache,
+            self.current_config,
+            is_controller=lambda: self.cache.controller_id == self.broker_id,
+            random_bytes=self._ports.random.randbytes,
+        )
         await finish_deletions(self._store, self.topics)
         await self._make_configs_changeable()
 
@@ -259,6 +271,12 @@ class BrokerCore:
         """A broker that never had a group starts without; the first request of one calls `start_groups`."""
         if OFFSETS_TOPIC in self.cache.topics:
             self.start_groups()
+        else:
+            self.local_topics.local_replicas.on_leading.append(self._on_leading)
+
+    def _on_leading(self, topic_partition: TopicPartition, _: LeaderEpoch) -> None:
+        if topic_partition.topic == OFFSETS_TOPIC and self._groups is None:
+            self.start_groups()
 
     def start_groups(self) -> "GroupCoordination":
         """Load the groups in the background; until a partition is loaded, requests for its groups get error 14."""
@@ -273,7 +291,7 @@ class BrokerCore:
             log_manager=self.log_manager,
             flusher=self.flusher,
             cache=self.cache,
-            topics=self.topics,
+            creation=self.topic_creation,
             background=ports.background,
             clock=ports.clock,
             timers=self.timers,
@@ -283,6 +301,8 @@ class BrokerCore:
         # Answers the requests that wait for a group, before the server waits until its answers are sent.
         self._started.callback(groups.coordinator.stop)
         self.local_topics.on_topic_deleted.append(groups.offsets_topic.on_topic_deleted)
+        self.local_topics.on_metadata.append(groups.offsets_topic.maybe_start)
+        groups.offsets_topic.follow(self.local_topics.local_replicas)
         groups.offsets_topic.maybe_start()
         expiry_interval_ms = self.config.get_int("offsets.retention.check.interval.ms")
         self._started.callback(self.timers.every(expiry_interval_ms, groups.coordinator.expire).stop)
@@ -312,14 +332,30 @@ class BrokerCore:
             metrics=self._metrics,
             configs=self.configs,
             current=self.current_config,
+            local_topics=self.local_topics,
+            creation=self.topic_creation,
         ).serve_all()
 
-    async def _register(self, join: ClusterJoin, bound: tuple[Listener, ...]) -> None:
-        endpoints = self._endpoints
-        self.cache.put_brokers([BrokerInfo(self.broker_id, endpoints, self.config.get_optional_str("broker.rack"))])
-        await join.register(self.broker_id, registration_of(self.config, bound, endpoints, self._ports.clock()))
+    async def _register(self, bound: tuple[Listener, ...]) -> None:
+        self.registration = Registration(
+            self._store,
+            self.broker_id,
+            registration_of(self.config, bound, self._endpoints, self._ports.clock()),
+            wait_ms=_SESSION_TIMEOUT_MS,
+            now_ms=self.timers.now_ms,
+            call_later=self.timers.call_later,
+            on_registered=self._on_registered,
+            on_failed=self._fail,
+        )
+        self._started.callback(self.registration.stop)
+        await self.registration.register()
         is_controller = self.cache.controller_id == self.broker_id
         self.state = BrokerState.RUNNING_AS_CONTROLLER if is_controller else BrokerState.RUNNING
+
+    def _on_registered(self, epoch: BrokerEpoch) -> None:
+        self.local_topics.fence.broker_epoch = epoch
+        rack = self.config.get_optional_str("broker.rack")
+        self.cache.put_brokers([BrokerInfo(self.broker_id, self._endpoints, rack, epoch)])
 
     def _start_housekeeping(self) -> None:
         self.housekeeping = Housekeeping(
@@ -346,6 +382,9 @@ class BrokerCore:
             # Not at once: it may be one of their own appends that failed, and they are in the middle of it.
             self._ports.loop.call_soon(partial(self._groups.take_offline, partitions))
         if not self.log_manager.online_directories:
-            _LOG.critical("no log directory is left; the broker stops")
-            self.fatal_reason = "no log directory is left"
-            self._ports.on_failed()
+            self._fail("no log directory is left")
+
+    def _fail(self, reason: str) -> None:
+        _LOG.critical("%s; the broker stops", reason)
+        self.fatal_reason = reason
+        self._ports.on_failed()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.offsets_log import OffsetsLog
 from ottla.broker.offsets_topic import OffsetsTopic
-from ottla.controller.topics import Topics
+from ottla.broker.topic_creation import TopicCreator
 from ottla.coordinator.group.coordinator import CoordinatorPorts, GroupCoordinator
 from ottla.coordinator.group.groups import Groups
 from ottla.coordinator.group.offsets import OffsetSettings
@@ -45,7 +45,7 @@ def make_group_coordination(
     log_manager: LogManager,
     flusher: Flusher,
     cache: MetadataCache,
-    topics: Topics,
+    creation: TopicCreator,
     background: Background,
     clock: Clock,
     timers: WheelTimers,
@@ -85,4 +85,4 @@ def make_group_coordination(
             codec=config.get_int("offsets.topic.compression.codec"),
         ),
     )
-    return GroupCoordination(coordinator, OffsetsTopic(coordinator, topics, cache, config))
+    return GroupCoordination(coordinator, OffsetsTopic(coordinator, creation, cache, replicas, config))

@@ -1,13 +1,18 @@
 """Carries out the controller's decisions about topics on this broker: logs, partitions, what clients see.
 
-It follows the controller's deltas, one by one, and decides nothing. What clients see, in the metadata cache, is each
-topic as it is now, but for partitions whose folders are not durable yet.
+They come as control requests (LeaderAndIsr, StopReplica, UpdateMetadata), over a connection or from the controller in
+this process, and are carried out one after the other; or as deltas of a controller that has this broker only. It
+decides nothing. What clients see, in the metadata cache, follows UpdateMetadata; with deltas it is each topic as it is
+now, but for partitions whose folders are not durable yet.
 """
 
-import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
-from ottla.broker.log_settings import log_config_of
+from ottla.broker.control_fence import ControlFence
+from ottla.broker.local_logs import LocalLogs, WantedLog
+from ottla.broker.local_replicas import Errors, LocalReplicas
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.controller.deltas import (
     PartitionsAdded,
@@ -19,22 +24,19 @@ from ottla.controller.deltas import (
 )
 from ottla.core.clock import Clock
 from ottla.core.cluster import PartitionState, TopicImage
-from ottla.core.config.config import BrokerConfig, TopicConfig
-from ottla.core.errors import StorageError
+from ottla.core.config.config import BrokerConfig
+from ottla.core.control import ControlAnswer, ControlRequest, LeaderAndIsr, StopReplicas, UpdateMetadata
+from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, Offset, TopicPartition
 from ottla.replication.replicas import Replicas
 from ottla.storage.log import Log
-from ottla.storage.log_config import LogConfig
 from ottla.storage.log_manager import LogManager
 
-_LOG = logging.getLogger("ottla.topics")
-
-# Folders made or renamed in one turn of the loop, some milliseconds: a topic of thousands must not delay others.
-_LOGS_PER_TURN = 20
+OnAnswer = Callable[[ControlAnswer], None]
 
 
 class LocalTopics:
-    """This broker's `Applier`; event loop only."""
+    """This broker's side of the controller; event loop only."""
 
     def __init__(
         self,
@@ -48,19 +50,115 @@ class LocalTopics:
         forget_log: Callable[[Log, Callable[[], None]], None],
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        self._log_manager = log_manager
+        self._logs = LocalLogs(log_manager, config, configs_of=self._configs_of, clock=clock, call_soon=call_soon)
         self._replicas = replicas
         self._cache = cache
-        self._config = config
         self._broker_id = broker_id
-        self._clock = clock
         self._forget_log = forget_log
-        self._call_soon = call_soon
-        self._default_log_config: LogConfig | None = None
-        self._images: dict[str, TopicImage] = {}  # each topic as the last delta left it
+        self._images: dict[str, TopicImage] = {}  # each topic of ours as the last delta left it, or with its configs
         self._in_making: dict[str, set[int]] = {}  # by topic: partitions whose folders are not durable yet
+        self._requests: deque[tuple[LeaderAndIsr | StopReplicas, OnAnswer]] = deque()
+        self._is_busy = False  # with the request before these
+        self.fence = ControlFence()
+        self.local_replicas = LocalReplicas(
+            self._logs, log_manager, replicas, cache, broker_id=broker_id, clock=clock, forget_log=forget_log
+        )
         # Called with the name of each topic that is deleted, when clients no longer see it and before its files go.
         self.on_topic_deleted: list[Callable[[str], None]] = []
+        # Called after each UpdateMetadata.
+        self.on_metadata: list[Callable[[], object]] = []
+
+    # Control requests
+
+    def handle(self, request: ControlRequest, on_answer: OnAnswer) -> None:
+        """Any request of the controller; calls `on_answer` once, perhaps before this returns."""
+        if isinstance(request, UpdateMetadata):
+            on_answer(self.update_metadata(request))
+        elif isinstance(request, LeaderAndIsr):
+            self.leader_and_isr(request, on_answer)
+        else:
+            self.stop_replicas(request, on_answer)
+
+    def leader_and_isr(self, request: LeaderAndIsr, on_done: OnAnswer) -> None:
+        """Lead and follow as the controller says; answered when nothing of it can be lost by a crash."""
+        self._submit(request, on_done)
+
+    def stop_replicas(self, request: StopReplicas, on_done: OnAnswer) -> None:
+        """Stop replicas, with or without their logs; answered when those are gone durably."""
+        self._submit(request, on_done)
+
+    def update_metadata(self, request: UpdateMetadata) -> ControlAnswer:
+        """What clients see from now on."""
+        error_code = self.fence.check(request.stamp)
+        if error_code:
+            return ControlAnswer(error_code)
+        for image in self._cache.update(request):
+            ours = self._images.get(image.name)
+            if ours is not None and ours.topic_id == image.topic_id:
+                del self._images[image.name]
+            for on_topic_deleted in self.on_topic_deleted:
+                on_topic_deleted(image.name)
+        self.local_replicas.on_brokers_changed()
+        for on_metadata in self.on_metadata:
+            on_metadata()
+        return ControlAnswer()
+
+    def _submit(self, request: LeaderAndIsr | StopReplicas, on_answer: OnAnswer) -> None:
+        self._requests.append((request, on_answer))
+        if not self._is_busy:
+            self._work_off()
+
+    def _work_off(self) -> None:
+        """Carry out requests until one has to wait for the disk."""
+        while self._requests and not self._is_busy:
+            request, on_answer = self._requests.popleft()
+            error_code = self.fence.check(request.stamp)  # now: a newer controller may have spoken while it waited
+            if error_code:
+                on_answer(ControlAnswer(error_code))
+                continue
+            self._is_busy = True
+            on_done = partial(self._on_carried_out, on_answer)
+            if isinstance(request, LeaderAndIsr):
+                self._note_configs(request)
+                self.local_replicas.lead_and_follow(request, on_done)
+            else:
+                self.local_replicas.stop(request, on_done)
+
+    def _on_carried_out(self, on_answer: OnAnswer, errors: Errors) -> None:
+        self._is_busy = False
+        try:
+            on_answer(ControlAnswer(ErrorCode.NONE, errors))
+        finally:
+            self._work_off()
+
+    def _note_configs(self, request: LeaderAndIsr) -> None:
+        """Of topics that are new here; those that are known hear of changes by themselves (`use_topic_config`)."""
+        for topic in request.topics:
+            known = self._images.get(topic.name)
+            if known is None or known.topic_id != topic.topic_id:
+                self._images[topic.name] = TopicImage(topic.name, topic.topic_id, topic.configs, {})
+
+    # Configs
+
+    def use_config(self, config: BrokerConfig) -> None:
+        """The broker's config has changed, and with it that of every topic that does not have its own."""
+        self._logs.use_config(config, self._images.values())
+
+    def use_topic_config(self, name: str, configs: dict[str, str]) -> None:
+        """All that is set for a topic now: its logs use it, also those that are being made, and clients see it."""
+        image = self._images.get(name)
+        if image is not None:
+            self._images[name] = image._replace(configs=configs)
+            self._logs.use_topic_config(name, configs)
+        seen = self._cache.topics.get(name)
+        if seen is not None:
+            self._cache.put_topic(seen._replace(configs=configs))
+
+    def _configs_of(self, name: str) -> Mapping[str, str]:
+        image = self._images.get(name)
+        return {} if image is None else image.configs
+
+    # Deltas
 
     def apply(self, delta: TopicDelta, on_applied: Callable[[], None]) -> None:
         """Carry out what the controller decided; calls `on_applied` when clients can rely on it here."""
@@ -71,7 +169,7 @@ class LocalTopics:
             self._images[delta.topic] = with_partitions(self._images[delta.topic], delta.partitions)
             self._make(delta.topic, delta.partitions, on_applied)
         elif isinstance(delta, TopicConfigChanged):
-            self._use_topic_config(delta.topic, delta.configs)
+            self.use_topic_config(delta.topic, delta.configs)
             on_applied()
         elif isinstance(delta, TopicDeletionStarted):
             self._remove(delta.topic, delta.partitions, on_applied)
@@ -88,17 +186,6 @@ class LocalTopics:
             """Whether a deletion has taken the topic away, and the logs that were made with it."""
             return self._in_making.get(name) is not in_making
 
-        def make_from(start: int) -> None:
-            if is_overtaken():
-                on_made()
-                return
-            end = start + _LOGS_PER_TURN
-            self._make_missing_logs(mine[start:end], self._images[name], is_new=True)
-            if end < len(mine):
-                self._call_soon(lambda: make_from(end))
-            else:
-                self._log_manager.sync_dirs(on_durable)
-
         def on_durable() -> None:
             if not is_overtaken():
                 in_making.difference_update(added)
@@ -108,7 +195,9 @@ class LocalTopics:
                 self._show(name)
             on_made()
 
-        make_from(0)
+        self._logs.make_durably(
+            self._wanted(mine, self._images[name], is_new=True), on_durable, is_overtaken=is_overtaken
+        )
 
     def _show(self, name: str) -> None:
         """Let clients see the topic as it is now, without the partitions that can't be used yet."""
@@ -121,31 +210,13 @@ class LocalTopics:
             image = image._replace(partitions=ready)
         self._cache.put_topic(image)
 
-    def _use_topic_config(self, name: str, configs: dict[str, str]) -> None:
-        """The topic's logs use it from now on, also those that are being made."""
-        image = self._images.get(name)
-        if image is None:  # it is being deleted
-            return
-        image = self._images[name] = image._replace(configs=configs)
-        self._log_manager.update_config(name, self._log_config_of(image))
-        self._show(name)
-
     def apply_loaded(self, image: TopicImage, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
-        """A topic that was there before the start: its logs are loaded, a missing one is made.
-
-        Not while a log directory is offline: the log may be in there, and an empty one in its place would hide that.
-        """
+        """A topic that was there before the start: its logs are loaded, a missing one is made."""
         self._images[image.name] = image
         mine = self._partitions_here(image.name, image.partitions)
-        self._make_missing_logs(mine, image, is_new=False)
+        self._logs.make_missing(self._wanted(mine, image, is_new=False))
         self._serve(mine, image, high_watermarks)
         self._show(image.name)
-
-    def use_config(self, config: BrokerConfig) -> None:
-        """The broker's config has changed, and with it that of every topic that does not have its own."""
-        self._config = config
-        self._default_log_config = None
-        self._log_manager.update_configs({image.name: self._log_config_of(image) for image in self._images.values()})
 
     def _remove(self, name: str, partitions: Iterable[int], on_removed: Callable[[], None]) -> None:
         """Hide the topic from clients, then put its files out of the way."""
@@ -169,22 +240,7 @@ class LocalTopics:
         for on_topic_deleted in self.on_topic_deleted:
             on_topic_deleted(name)
 
-        def delete_from(start: int) -> None:
-            end = start + _LOGS_PER_TURN
-            self._log_manager.delete_logs(removed[start:end], self._clock())
-            if end < len(removed):
-                self._call_soon(lambda: delete_from(end))
-            else:
-                self._log_manager.sync_dirs(on_part_removed)
-
-        delete_from(0)
-
-    def _log_config_of(self, image: TopicImage) -> LogConfig:
-        if image.configs:
-            return log_config_of(TopicConfig.of_stored(image.configs, self._config)[0])
-        if self._default_log_config is None:  # most topics have no config of their own
-            self._default_log_config = log_config_of(TopicConfig({}, self._config))
-        return self._default_log_config
+        self._logs.delete_durably(removed, on_part_removed)
 
     def _partitions_here(self, name: str, partitions: Mapping[int, PartitionState]) -> list[TopicPartition]:
         mine = (partition for partition, state in partitions.items() if self._broker_id in state.replicas)
@@ -194,7 +250,7 @@ class LocalTopics:
         self, mine: list[TopicPartition], image: TopicImage, high_watermarks: Mapping[TopicPartition, Offset]
     ) -> None:
         for topic_partition in mine:
-            log = self._log_manager.get(topic_partition)
+            log = self._logs.get(topic_partition)
             if log is None:
                 self._replicas.add_unavailable(topic_partition)
             else:
@@ -206,28 +262,5 @@ class LocalTopics:
                     high_watermark=high_watermarks.get(topic_partition),
                 )
 
-    def _make_missing_logs(self, mine: list[TopicPartition], image: TopicImage, *, is_new: bool) -> None:
-        may_be_offline = not is_new and bool(self._log_manager.offline_directories)
-        missing = []
-        for topic_partition in mine:
-            if self._log_manager.is_offline(topic_partition):
-                continue
-            if self._log_manager.get(topic_partition) is None:
-                if not may_be_offline:
-                    missing.append(topic_partition)
-                continue
-            found_id = self._log_manager.topic_id_of(topic_partition)
-            if found_id is None:
-                self._log_manager.assign_topic_id(topic_partition, image.topic_id)
-            elif found_id != image.topic_id:
-                # The data of another topic that had this name; it must not be served as this one's.
-                stray = self._log_manager.set_aside(topic_partition)
-                _LOG.warning("%s: belongs to an older topic of this name, set aside as %s", topic_partition, stray)
-                missing.append(topic_partition)
-        config = self._log_config_of(image)
-        for topic_partition in missing:
-            try:
-                self._log_manager.create_log(topic_partition, image.topic_id, config, self._clock())
-            except StorageError as error:
-                # Something is in its way, or no directory is online: this one is served with error 56.
-                _LOG.error("topic %s: %s", image.name, error)
+    def _wanted(self, mine: list[TopicPartition], image: TopicImage, *, is_new: bool) -> list[WantedLog]:
+        return [WantedLog(topic_partition, image.topic_id, is_new) for topic_partition in mine]

@@ -1,13 +1,14 @@
 """The broker's picture of the cluster: what Metadata answers from, and where handlers look topics up.
 
-Its topics follow the controller's decisions: `LocalTopics` puts each one here as it becomes usable. Handlers read it;
-event loop only.
+It follows the controller's decisions: `LocalTopics` hands each UpdateMetadata on, or puts each topic here as it becomes
+usable. Handlers read it; event loop only.
 """
 
 from collections.abc import Iterable
 
 from ottla.coordination.paths import NO_TOPIC_ID
 from ottla.core.cluster import BrokerEndpoint, BrokerInfo, TopicImage
+from ottla.core.control import UpdateMetadata
 from ottla.core.types import BrokerId
 from ottla.protocol.message import EncodedStruct
 
@@ -18,6 +19,7 @@ class MetadataCache:
     def __init__(self, cluster_id: str) -> None:
         self.cluster_id = cluster_id
         self.controller_id: BrokerId = -1
+        self.is_filled = False  # it has had all topics that there are
         self.brokers: dict[BrokerId, BrokerInfo] = {}
         self.topics: dict[str, TopicImage] = {}
         self._names_by_id: dict[bytes, str] = {}
@@ -32,6 +34,31 @@ class MetadataCache:
         if encoded is None:
             encoded = self._encoded[form] = {}
         return encoded
+
+    def update(self, request: UpdateMetadata) -> list[TopicImage]:
+        """Take what the controller sends; the topics that are gone since, also those that another has replaced."""
+        self.controller_id = request.stamp.controller_id
+        if tuple(self.brokers.values()) != request.brokers:
+            self.put_brokers(request.brokers)
+        gone = [self.topics[name] for name in request.deleted if name in self.topics]
+        if request.is_full:
+            named = {image.name for image in request.topics}
+            gone += [image for name, image in self.topics.items() if name not in named]
+            self.is_filled = True
+        for image in gone:
+            self.remove_topic(image.name)
+        for image in request.topics:
+            known = self.topics.get(image.name)
+            if known is None:
+                self.put_topic(image)
+            elif known.topic_id != image.topic_id:
+                gone.append(known)
+                self.put_topic(image)
+            elif request.is_full:
+                self.put_topic(image._replace(configs=known.configs))
+            else:
+                self.put_topic(known._replace(partitions={**known.partitions, **image.partitions}))
+        return gone
 
     def put_topic(self, image: TopicImage) -> None:
         """Add a topic or replace what is known of it."""

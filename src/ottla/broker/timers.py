@@ -44,6 +44,12 @@ class Timers:
         self.wheel.add(task, delay_ms=delay_ms, now_ms=self.now_ms())
         self.arm()
 
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> "DelayedCall":
+        """Call `callback` once; `cancel` of what this returns takes it back."""
+        task = DelayedCall(callback)
+        self.add(task, delay_ms=delay_ms)
+        return task
+
     def every(self, interval_ms: int, work: Callable[[], None]) -> "Repeating":
         """Run `work` each `interval_ms`, the first time after one interval."""
         task = Repeating(self, interval_ms, work)
@@ -61,6 +67,19 @@ class Timers:
             self.wheel.advance(self.now_ms(), step_limit=_STEPS_PER_TURN)
         finally:
             self.arm()  # also after a task that failed: the others still wait
+
+
+class DelayedCall(TimerTask):
+    """One call at a later time."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        super().__init__()
+        self._callback = callback
+
+    def run(self, now_ms: int) -> None:
+        self._callback()
 
 
 class Repeating(TimerTask):

@@ -111,7 +111,7 @@ class ApiKey(IntEnum):
 
 # By API key: the first version with compact lengths, tagged fields and the longer request header.
 FLEXIBLE_SINCE: Final = (
-    *(9, 12, 6, 9, 4, 2, 6, 3, 8, 6),  # Produce ... OffsetFetch
+    *(9, 12, 6, 9, 0, 0, 0, 0, 8, 6),  # Produce ... OffsetFetch; 4 to 7 have schemas of our own
     *(3, 6, 4, 4, 4, 5, 3, NEVER_FLEXIBLE, 3, 5),  # FindCoordinator ... CreateTopics
     *(4, 2, 2, 4, 3, 3, 3, 1, 3, 2),  # DeleteTopics ... DescribeAcls
     *(2, 2, 4, 2, 2, 2, 2, 2, 2, 2),  # CreateAcls ... RenewDelegationToken
@@ -134,6 +134,7 @@ def response_class(api_key: int) -> type[ApiMessage]:
 @cache
 def _message_class(api_key: int, suffix: str) -> type[ApiMessage]:
     name = ApiKey(api_key).name
-    module = import_module(f"ottla.protocol.messages.{name.lower()}")
+    is_own = ApiKey.LEADER_AND_ISR <= api_key <= ApiKey.CONTROLLED_SHUTDOWN  # Kafka 4 has no schemas of them any more
+    module = import_module("ottla.protocol.control_messages" if is_own else f"ottla.protocol.messages.{name.lower()}")
     message_class: type[ApiMessage] = getattr(module, name.replace("_", " ").title().replace(" ", "") + suffix)
     return message_class

@@ -1,6 +1,7 @@
 """AlterPartitionReassignments 0-1: which brokers shall hold a partition, or that a move shall be given up."""
 
 from ottla.broker.api import RequestContext
+from ottla.broker.handlers.controller_only import NOT_CONTROLLER
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.controller.reassignments import decide_reassignment
 from ottla.core.errors import ErrorCode
@@ -49,3 +50,11 @@ class AlterPartitionReassignmentsHandler:
                 )
             )
         return response
+
+
+def refuse_alter_partition_reassignments(
+    request: AlterPartitionReassignmentsRequest,
+) -> AlterPartitionReassignmentsResponse:
+    """The answer of a broker that is not the controller."""
+    code, message = NOT_CONTROLLER
+    return AlterPartitionReassignmentsResponse(error_code=code, error_message=message)

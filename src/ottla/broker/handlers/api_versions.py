@@ -20,7 +20,7 @@ class ApiVersionsHandler:
             if not (_is_legal(name) and _is_legal(version)):
                 return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
             notes_of(context.peer).client_software = f"{name} {version}"
-        return ApiVersionsResponse(api_keys=self._dispatcher.advertised())
+        return ApiVersionsResponse(api_keys=self._dispatcher.advertised(context.peer.listener_name))
 
 
 def _is_legal(text: str) -> bool:

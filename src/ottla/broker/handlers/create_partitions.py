@@ -3,6 +3,7 @@
 from collections import Counter
 
 from ottla.broker.api import Reply, RequestContext
+from ottla.broker.handlers.controller_only import NOT_CONTROLLER
 from ottla.broker.topic_changes import TIMED_OUT, TIMED_OUT_MESSAGE, TopicChanges
 from ottla.controller.added_partitions import NewPartitions
 from ottla.controller.topic_faults import TopicFault
@@ -64,3 +65,14 @@ class CreatePartitionsHandler:
             None if assignments is None else [tuple(entry.broker_ids) for entry in assignments],
         )
         self._topics.add_partitions(wanted, on_added, validate_only=validate_only)
+
+
+def refuse_create_partitions(request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    """The answer of a broker that is not the controller."""
+    code, message = NOT_CONTROLLER
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(name=name, error_code=code, error_message=message)
+            for name in dict.fromkeys(topic.name for topic in request.topics)
+        ]
+    )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ottla.broker.api import Reply, RequestContext
+from ottla.broker.handlers.controller_only import NOT_CONTROLLER
 from ottla.broker.topic_changes import TIMED_OUT, TIMED_OUT_MESSAGE, TopicChanges
 from ottla.controller.new_topics import NewTopic
 from ottla.controller.topic_faults import TopicFault
@@ -125,3 +126,9 @@ def _describe(config: TopicConfig) -> list[CreatableTopicConfigs]:
 
 def _refused(name: str, error_code: ErrorCode, message: str) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error_code, error_message=message)
+
+
+def refuse_create_topics(request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """The answer of a broker that is not the controller."""
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreateTopicsResponse(topics=[_refused(name, *NOT_CONTROLLER) for name in names])

@@ -3,6 +3,7 @@
 from functools import partial
 
 from ottla.broker.api import Reply, RequestContext
+from ottla.broker.handlers.controller_only import NOT_CONTROLLER
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.topic_changes import TIMED_OUT, TIMED_OUT_MESSAGE, TopicChanges
 from ottla.controller.topic_faults import TopicFault
@@ -57,3 +58,16 @@ class DeleteTopicsHandler:
             result.error_code, result.error_message = TIMED_OUT, TIMED_OUT_MESSAGE  # until it is done
             self._topics.delete(name, partial(on_deleted, result))
         return changes.wait(self._waiting, reply, timeout_ms=request.timeout_ms)
+
+
+def refuse_delete_topics(request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """The answer of a broker that is not the controller."""
+    code, message = NOT_CONTROLLER
+    named = [(topic.name, topic.topic_id) for topic in request.topics]
+    named += [(name, _NO_ID) for name in request.topic_names]
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=message)
+            for name, topic_id in named
+        ]
+    )

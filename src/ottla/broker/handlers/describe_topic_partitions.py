@@ -10,7 +10,7 @@ from ottla.broker.api import RequestContext
 from ottla.broker.handlers.authorized_operations import ALL_TOPIC_OPERATIONS
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.controller.topic_names import problem_with
-from ottla.core.cluster import INTERNAL_TOPICS, TopicImage
+from ottla.core.cluster import INTERNAL_TOPICS, NO_LEADER, TopicImage
 from ottla.core.errors import ErrorCode
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import encode_struct
@@ -86,9 +86,9 @@ class DescribeTopicPartitionsHandler:
             state = image.partitions[index]
             partitions.append(
                 DescribeTopicPartitionsResponsePartition(
-                    error_code=ErrorCode.NONE if state.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                    error_code=ErrorCode.NONE if state.leader in live else ErrorCode.LEADER_NOT_AVAILABLE,
                     partition_index=index,
-                    leader_id=state.leader,
+                    leader_id=state.leader if state.leader in live else NO_LEADER,
                     leader_epoch=state.leader_epoch,
                     replica_nodes=list(state.replicas),
                     isr_nodes=list(state.isr),

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from ottla.broker.api import RequestContext
+from ottla.broker.handlers.controller_only import NOT_CONTROLLER
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.controller.leader_elections import ElectionType, decide_election
 from ottla.controller.topic_faults import TopicFault
@@ -30,7 +31,8 @@ class ElectLeadersHandler:
         try:
             election_type = ElectionType(request.election_type)
         except ValueError:
-            return _refuse(request, f"there is no election type {request.election_type}")
+            message = f"there is no election type {request.election_type}"
+            return _refuse(request, TopicFault(ErrorCode.INVALID_REQUEST, message))
         if named is None:
             return ElectLeadersResponse(replica_election_results=self._elect_all(election_type))
         results = [
@@ -72,9 +74,13 @@ def _result_of(name: str, outcomes: list[tuple[int, TopicFault]]) -> ReplicaElec
     )
 
 
-def _refuse(request: ElectLeadersRequest, message: str) -> ElectLeadersResponse:
+def refuse_elect_leaders(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """The answer of a broker that is not the controller."""
+    return _refuse(request, NOT_CONTROLLER)
+
+
+def _refuse(request: ElectLeadersRequest, fault: TopicFault) -> ElectLeadersResponse:
     """The whole request, and each partition that it names: the answer has no message of its own."""
-    fault = TopicFault(ErrorCode.INVALID_REQUEST, message)
     topics: list[TopicPartitions] = request.topic_partitions or []
     return ElectLeadersResponse(
         error_code=fault.error_code,

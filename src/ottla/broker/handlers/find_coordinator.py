@@ -18,7 +18,15 @@ _BATCHED_SINCE = 4
 
 
 class FindCoordinatorHandler:
-    def __init__(self, coordinator: GroupCoordinator, offsets_topic: OffsetsTopic, cache: MetadataCache) -> None:
+    def __init__(
+        self,
+        coordinator: GroupCoordinator,
+        offsets_topic: OffsetsTopic,
+        cache: MetadataCache,
+        *,
+        broker_id: BrokerId,
+    ) -> None:
+        self._broker_id = broker_id
         self._coordinator = coordinator
         self._offsets_topic = offsets_topic
         self._cache = cache
@@ -50,14 +58,26 @@ class FindCoordinatorHandler:
             return _refused(key, ErrorCode.INVALID_REQUEST, f"coordinators of kind {key_type} are not served")
         if not key:
             return _refused(key, ErrorCode.INVALID_GROUP_ID, "a group id can't be empty")
-        coordinator = self._coordinator
-        if coordinator.shard_for(key) == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        leader = self._leader_for(key)
+        if leader is None:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} can't be used now")
-        leader = self._cache.topics[OFFSETS_TOPIC].partitions[coordinator.partition_for(key)].leader
         endpoint = self._endpoint(leader, context.peer.listener_name)
         if endpoint is None:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator has no such listener")
         return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
+
+    def _leader_for(self, group_id: str) -> BrokerId | None:
+        """The live leader of the group's partition, unless it is this broker and its log can't be used."""
+        coordinator = self._coordinator
+        image = self._cache.topics.get(OFFSETS_TOPIC)
+        if image is None or not coordinator.partition_count:
+            return None
+        state = image.partitions.get(coordinator.partition_for(group_id))
+        if state is None or state.leader not in self._cache.brokers:
+            return None
+        if state.leader == self._broker_id and coordinator.shard_for(group_id) == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            return None
+        return state.leader
 
     def _endpoint(self, broker_id: BrokerId, listener_name: str) -> BrokerEndpoint | None:
         broker = self._cache.brokers.get(broker_id)

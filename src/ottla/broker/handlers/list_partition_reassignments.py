@@ -4,6 +4,7 @@
 """
 
 from ottla.broker.api import RequestContext
+from ottla.broker.handlers.controller_only import NOT_CONTROLLER
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -14,3 +15,11 @@ def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
     return ListPartitionReassignmentsResponse(error_message=None)
+
+
+def refuse_list_partition_reassignments(
+    request: ListPartitionReassignmentsRequest,
+) -> ListPartitionReassignmentsResponse:
+    """The answer of a broker that is not the controller."""
+    code, message = NOT_CONTROLLER
+    return ListPartitionReassignmentsResponse(error_code=code, error_message=message)

@@ -1,7 +1,7 @@
 """Metadata 0-12: brokers, controller, topics with their leaders. Unknown topics are created where that is allowed.
 
 Differs from Apache Kafka in one thing: the answer about a topic that is being created waits for it, so that the client
-needs no second try.
+needs no second try; on another broker than the controller only until it is written, then it gets error 5.
 """
 
 from collections.abc import Callable, Container
@@ -11,11 +11,11 @@ from typing import TypeAlias
 from ottla.broker.api import Reply, RequestContext
 from ottla.broker.handlers.authorized_operations import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS
 from ottla.broker.metadata_cache import MetadataCache
+from ottla.broker.topic_creation import TopicCreator
 from ottla.controller.new_topics import NewTopic
 from ottla.controller.topic_faults import TopicFault
 from ottla.controller.topic_names import problem_with
-from ottla.controller.topics import Topics
-from ottla.core.cluster import INTERNAL_TOPICS, TopicImage
+from ottla.core.cluster import INTERNAL_TOPICS, NO_LEADER, TopicImage
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId
 from ottla.protocol.apis import ApiKey
@@ -40,7 +40,7 @@ _Topic: TypeAlias = MetadataResponseTopic | EncodedStruct
 
 
 class MetadataHandler:
-    def __init__(self, cache: MetadataCache, topics: Topics, *, auto_create: bool) -> None:
+    def __init__(self, cache: MetadataCache, topics: TopicCreator, *, auto_create: bool) -> None:
         self._cache = cache
         self._topics = topics
         self._auto_create = auto_create
@@ -86,7 +86,9 @@ class MetadataHandler:
         def on_created(name: str, outcome: TopicImage | TopicFault) -> None:
             nonlocal left
             left -= 1
-            if isinstance(outcome, TopicFault) and outcome.error_code in _LASTING:
+            if not isinstance(outcome, TopicFault):
+                faults[name] = ErrorCode.LEADER_NOT_AVAILABLE  # if it is not here yet
+            elif outcome.error_code in _LASTING:
                 faults[name] = outcome.error_code
             if left == 0:
                 # A topic that another client made first shows in its description.
@@ -160,9 +162,9 @@ def _missing(wanted: MetadataRequestTopic) -> MetadataResponseTopic:
 def _topic_of(image: TopicImage, live: Container[BrokerId]) -> MetadataResponseTopic:
     partitions = [
         MetadataResponsePartition(
-            error_code=ErrorCode.NONE if state.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+            error_code=ErrorCode.NONE if state.leader in live else ErrorCode.LEADER_NOT_AVAILABLE,
             partition_index=index,
-            leader_id=state.leader,
+            leader_id=state.leader if state.leader in live else NO_LEADER,
             leader_epoch=state.leader_epoch,
             replica_nodes=list(state.replicas),
             isr_nodes=list(state.isr),

@@ -6,16 +6,20 @@ request of the few that ask for it. Groups are a tenth of a broker's start: a br
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ottla.broker.api import AT_START, ON_FIRST_REQUEST, Api, Dispatcher, HotApi, HotHandler, MessageApi, MessageHandler
+from ottla.broker.handlers.controller_only import controller_only
+from ottla.broker.local_topics import LocalTopics
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.topic_creation import TopicCreator
 from ottla.controller.configs import Configs
 from ottla.controller.topics import Topics
 from ottla.core.clock import Background, Clock
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.current import CurrentConfig
+from ottla.core.control import ControlledShutdown, ControlledShutdownAnswer
 from ottla.core.types import BrokerId
 from ottla.protocol.apis import ApiKey
 from ottla.replication.replicas import Replicas
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
     from ottla.broker.metrics.snapshot import Sources
 
 _SESSION_ID_MAX = 2**31 - 1
+
+# Takes the leaders off a broker that wants to stop; calls back with what it still leads.
+BeginShutdown: TypeAlias = Callable[[ControlledShutdown, Callable[[ControlledShutdownAnswer], None]], None]
 
 
 def _table(make: "Handlers") -> list[Api]:
@@ -67,6 +74,16 @@ def _table(make: "Handlers") -> list[Api]:
     ]
 
 
+def _table_between_brokers(make: "Handlers") -> list[Api]:
+    """What the brokers of a cluster say to each other, on the inter-broker listener only."""
+    return [
+        MessageApi(ApiKey.LEADER_AND_ISR, 0, 0, make.leader_and_isr, ON_FIRST_REQUEST),
+        MessageApi(ApiKey.STOP_REPLICA, 0, 0, make.stop_replica, ON_FIRST_REQUEST),
+        MessageApi(ApiKey.UPDATE_METADATA, 0, 0, make.update_metadata, ON_FIRST_REQUEST),
+        MessageApi(ApiKey.CONTROLLED_SHUTDOWN, 0, 0, make.controlled_shutdown, ON_FIRST_REQUEST),
+    ]
+
+
 class Handlers(NamedTuple):
     """Makes each handler from the parts of the broker that it works with. Owned by the dispatcher's table."""
 
@@ -83,11 +100,16 @@ class Handlers(NamedTuple):
     random: Random
     configs: Configs
     current: CurrentConfig
+    local_topics: LocalTopics
+    creation: TopicCreator
     metrics: "Sources | None" = None
+    # The controller's side of a controlled shutdown; None on a broker that never controls.
+    begin_shutdown: BeginShutdown | None = None
 
     def serve_all(self) -> None:
-        """Fill the dispatcher's table."""
+        """Fill the dispatcher's tables."""
         self.dispatcher.serve(_table(self))
+        self.dispatcher.serve_brokers(_table_between_brokers(self), self.config.inter_broker_listener_name())
 
     # Records
 
@@ -150,22 +172,25 @@ class Handlers(NamedTuple):
         from ottla.broker.handlers.metadata import MetadataHandler
 
         auto_create = self.config.get_bool("auto.create.topics.enable")
-        return MetadataHandler(self.cache, self.topics, auto_create=auto_create).handle
+        return MetadataHandler(self.cache, self.creation, auto_create=auto_create).handle
 
     def create_topics(self) -> MessageHandler:
-        from ottla.broker.handlers.create_topics import CreateTopicsHandler
+        from ottla.broker.handlers.create_topics import CreateTopicsHandler, refuse_create_topics
 
-        return CreateTopicsHandler(self.topics, self.replicas.waiting).handle
+        handler = CreateTopicsHandler(self.topics, self.replicas.waiting)
+        return controller_only(handler.handle, refuse_create_topics, self._is_controller)
 
     def delete_topics(self) -> MessageHandler:
-        from ottla.broker.handlers.delete_topics import DeleteTopicsHandler
+        from ottla.broker.handlers.delete_topics import DeleteTopicsHandler, refuse_delete_topics
 
-        return DeleteTopicsHandler(self.cache, self.topics, self.replicas.waiting).handle
+        handler = DeleteTopicsHandler(self.cache, self.topics, self.replicas.waiting)
+        return controller_only(handler.handle, refuse_delete_topics, self._is_controller)
 
     def create_partitions(self) -> MessageHandler:
-        from ottla.broker.handlers.create_partitions import CreatePartitionsHandler
+        from ottla.broker.handlers.create_partitions import CreatePartitionsHandler, refuse_create_partitions
 
-        return CreatePartitionsHandler(self.topics, self.replicas.waiting).handle
+        handler = CreatePartitionsHandler(self.topics, self.replicas.waiting)
+        return controller_only(handler.handle, refuse_create_partitions, self._is_controller)
 
     def describe_cluster(self) -> MessageHandler:
         from ottla.broker.handlers.describe_cluster import DescribeClusterHandler
@@ -184,19 +209,49 @@ class Handlers(NamedTuple):
         return DescribeLogDirsHandler(self.log_manager, self.replicas, self.background).handle
 
     def elect_leaders(self) -> MessageHandler:
-        from ottla.broker.handlers.elect_leaders import ElectLeadersHandler
+        from ottla.broker.handlers.elect_leaders import ElectLeadersHandler, refuse_elect_leaders
 
-        return ElectLeadersHandler(self.cache, self.replicas).handle
+        handler = ElectLeadersHandler(self.cache, self.replicas)
+        return controller_only(handler.handle, refuse_elect_leaders, self._is_controller)
 
     def alter_partition_reassignments(self) -> MessageHandler:
-        from ottla.broker.handlers.alter_partition_reassignments import AlterPartitionReassignmentsHandler
+        from ottla.broker.handlers.alter_partition_reassignments import (
+            AlterPartitionReassignmentsHandler,
+            refuse_alter_partition_reassignments,
+        )
 
-        return AlterPartitionReassignmentsHandler(self.cache).handle
+        handler = AlterPartitionReassignmentsHandler(self.cache)
+        return controller_only(handler.handle, refuse_alter_partition_reassignments, self._is_controller)
 
     def list_partition_reassignments(self) -> MessageHandler:
-        from ottla.broker.handlers.list_partition_reassignments import list_partition_reassignments
+        from ottla.broker.handlers.list_partition_reassignments import (
+            list_partition_reassignments,
+            refuse_list_partition_reassignments,
+        )
 
-        return list_partition_reassignments
+        return controller_only(list_partition_reassignments, refuse_list_partition_reassignments, self._is_controller)
+
+    # Between brokers
+
+    def leader_and_isr(self) -> MessageHandler:
+        from ottla.broker.handlers.leader_and_isr import LeaderAndIsrHandler
+
+        return LeaderAndIsrHandler(self.local_topics).handle
+
+    def stop_replica(self) -> MessageHandler:
+        from ottla.broker.handlers.stop_replica import StopReplicaHandler
+
+        return StopReplicaHandler(self.local_topics).handle
+
+    def update_metadata(self) -> MessageHandler:
+        from ottla.broker.handlers.update_metadata import UpdateMetadataHandler
+
+        return UpdateMetadataHandler(self.local_topics).handle
+
+    def controlled_shutdown(self) -> MessageHandler:
+        from ottla.broker.handlers.controlled_shutdown import ControlledShutdownHandler
+
+        return ControlledShutdownHandler(self.begin_shutdown, self._is_controller).handle
 
     # Configs
 
@@ -228,7 +283,7 @@ class Handlers(NamedTuple):
         from ottla.broker.handlers.find_coordinator import FindCoordinatorHandler
 
         coordinator, offsets_topic = self.groups()
-        return FindCoordinatorHandler(coordinator, offsets_topic, self.cache).handle
+        return FindCoordinatorHandler(coordinator, offsets_topic, self.cache, broker_id=self._broker_id).handle
 
     def join_group(self) -> MessageHandler:
         from ottla.broker.handlers.join_group import JoinGroupHandler
@@ -279,6 +334,9 @@ class Handlers(NamedTuple):
         from ottla.broker.handlers.offset_delete import OffsetDeleteHandler
 
         return OffsetDeleteHandler(self.groups().coordinator, self.cache).handle
+
+    def _is_controller(self) -> bool:
+        return self.cache.controller_id == self._broker_id
 
     @property
     def _broker_id(self) -> BrokerId:

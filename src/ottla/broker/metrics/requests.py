@@ -95,6 +95,12 @@ class MeasuredDispatcher(Dispatcher):
             self._metrics.of(api.key)  # each API has its figures from the start, asked for or not
         super().serve(apis)
 
+    def serve_brokers(self, apis: Iterable[Api], listener_name: str) -> None:
+        apis = list(apis)
+        for api in apis:
+            self._metrics.of(api.key)
+        super().serve_brokers(apis, listener_name)
+
     def _wrap_hot(self, key: ApiKey, handle_frame: HotHandler) -> HotHandler:
         return _measured_hot(handle_frame, self._metrics.of(key))
 

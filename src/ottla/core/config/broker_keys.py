@@ -3,6 +3,7 @@
 Only keys that have an effect are here. Where a default differs from Kafka's, the doc says so.
 """
 
+from ottla.core.config.cluster_keys import CLUSTER_KEYS
 from ottla.core.config.definition import ConfigKey, Definition, DynamicMode, Importance, Synonym
 from ottla.core.config.group_keys import GROUP_KEYS
 from ottla.core.config.kafka_keys import BROKER_KEYS_NOT_SERVED, BROKER_PREFIXES_NOT_SERVED
@@ -85,7 +86,7 @@ GENERAL_KEYS = (
 
 BROKER_DEFINITION = Definition(
     "broker",
-    (*GENERAL_KEYS, *NETWORK_KEYS, *LOG_KEYS, *GROUP_KEYS, *REPLICATION_KEYS, *OPERATING_KEYS),
+    (*GENERAL_KEYS, *NETWORK_KEYS, *LOG_KEYS, *GROUP_KEYS, *REPLICATION_KEYS, *CLUSTER_KEYS, *OPERATING_KEYS),
     not_served=BROKER_KEYS_NOT_SERVED,
     not_served_prefixes=BROKER_PREFIXES_NOT_SERVED,
 )

@@ -25,21 +25,21 @@ _REASONS = {
 }
 
 _CLUSTER = """
-    auto.leader.rebalance.enable broker.heartbeat.interval.ms broker.id.generation.enable broker.session.timeout.ms
+    broker.heartbeat.interval.ms broker.id.generation.enable broker.session.timeout.ms
     config.providers cordoned.log.dirs controller.quorum.auto.join.enable controller.quorum.fetch.max.bytes
     controller.quorum.fetch.snapshot.max.bytes follower.fetch.last.tiered.offset.enable
-    control.plane.listener.name controlled.shutdown.enable controlled.shutdown.max.retries
-    controlled.shutdown.retry.backoff.ms controller.quorum.append.linger.ms controller.quorum.election.backoff.max.ms
+    control.plane.listener.name
+    controller.quorum.append.linger.ms controller.quorum.election.backoff.max.ms
     controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
-    controller.quorum.retry.backoff.ms controller.socket.timeout.ms early.start.listeners
-    initial.broker.registration.timeout.ms inter.broker.protocol.version leader.imbalance.check.interval.seconds
-    leader.imbalance.per.broker.percentage log.dir.failure.timeout.ms metadata.log.dir
+    controller.quorum.retry.backoff.ms early.start.listeners
+    initial.broker.registration.timeout.ms inter.broker.protocol.version
+    log.dir.failure.timeout.ms metadata.log.dir
     metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
     metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms
-    num.replica.alter.log.dirs.threads num.replica.fetchers replica.lag.time.max.ms
+    num.replica.alter.log.dirs.threads num.replica.fetchers
     replica.selector.class replica.socket.receive.buffer.bytes request.timeout.ms
     reserved.broker.max.id server.max.startup.time.ms socket.connection.setup.timeout.max.ms
-    socket.connection.setup.timeout.ms unclean.leader.election.enable zookeeper.connect
+    socket.connection.setup.timeout.ms zookeeper.connect
     zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
     zookeeper.session.timeout.ms zookeeper.set.acl
 """
@@ -125,5 +125,4 @@ TOPIC_KEYS_NOT_SERVED = {
     "remote.log.copy.disable": _NO_TIERED_STORAGE,
     "remote.log.delete.on.disable": _NO_TIERED_STORAGE,
     "remote.storage.enable": _NO_TIERED_STORAGE,
-    "unclean.leader.election.enable": _NO_REPLICATION,
 }
