@@ -31,8 +31,8 @@ LOG_DIR_EVENT_NOTIFICATION = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 CONSUMERS = "/consumers"
-OTTLA = "/ottla"  # what Kafka does not have
-BROKER_EPOCHS = "/ottla/brokers"
+OTTLA = "/ottla"  # what Kafka's tree has no place for
+OTTLA_BROKERS = "/ottla/brokers"
 
 CONFIG_ENTITY_TYPES = ("topics", "clients", "users", "brokers", "ips")
 DEFAULT_ENTITY = "<default>"
@@ -54,7 +54,7 @@ PERSISTENT_PATHS = (
     PRODUCER_ID_BLOCK,
     LOG_DIR_EVENT_NOTIFICATION,
     OTTLA,
-    BROKER_EPOCHS,
+    OTTLA_BROKERS,
 )
 
 NO_TOPIC_ID = bytes(16)
@@ -65,8 +65,8 @@ def broker_path(broker_id: BrokerId) -> str:
 
 
 def broker_epoch_path(broker_id: BrokerId) -> str:
-    """Written by each registration of the broker: the version of the node is the broker's epoch, for a `Check`."""
-    return f"{BROKER_EPOCHS}/{broker_id}"
+    """Its version is the broker's epoch: each registration raises it."""
+    return f"{OTTLA_BROKERS}/{broker_id}"
 
 
 def topic_path(topic: str) -> str:
