@@ -116,6 +116,18 @@ def test_leader_that_begins_within_a_batch_is_followed_from_the_beginning_of_the
     assert values(partition.log) == [b"c", b"d", b"e"]
 
 
+def test_records_from_before_the_batch_that_the_leader_begins_in_go(rig: Rig) -> None:
+    leader_log, partition = rig.add(follows=False)
+    append(leader_log, b"a", b"b", b"c", leader_epoch=2)
+    leader_log.leader_epochs.assign(EPOCH, 3)
+    leader_log.advance_log_start_offset(1)
+    rig.lead().high_watermark = 3
+    write(partition.log, (1, 4))
+    rig.fetcher.add(partition, leader_epoch=EPOCH)
+    rig.settle()
+    assert (partition.log.log_start_offset, values(partition.log)) == (1, [b"b", b"c"])
+
+
 def test_start_of_the_leaders_log_moves_the_followers(rig: Rig) -> None:
     leader_log, partition = rig.add()
     write(leader_log, (EPOCH, 10))

@@ -7,6 +7,7 @@ import pytest
 from ottla.storage.checkpoints import MalformedCheckpoint
 from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
 from ottla.testing.simulated_disk import SimulatedDisk
+from tests.storage.log_making import append, flush, open_log
 
 
 @pytest.fixture
@@ -122,3 +123,19 @@ def test_malformed_history_is_refused(disk: SimulatedDisk, data: bytes) -> None:
     with pytest.raises(MalformedCheckpoint):
         epochs.load()
     assert epochs.entries() == []
+
+
+def test_history_that_begins_behind_the_log_start_is_completed_from_the_batches() -> None:
+    """Delete-records, a flush that writes the epochs, and a crash before the new log start was checkpointed."""
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    for epoch in (1, 1, 2, 3, 3, 3):
+        append(log, b"x", leader_epoch=epoch)
+    log.advance_log_start_offset(4)
+    assert log.leader_epochs.entries() == [(3, 4)]
+    flush(log)
+    assert open_log(disk, log_start_offset=4).leader_epochs.entries() == [(3, 4)]
+    for was_clean in (True, False):
+        loaded = open_log(disk, recovery_point=6, was_clean=was_clean)
+        assert loaded.log_start_offset == 0
+        assert loaded.leader_epochs.entries() == [(1, 0), (2, 2), (3, 3)]

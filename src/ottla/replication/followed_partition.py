@@ -119,7 +119,9 @@ class FollowedPartition:
             assert type(records) is memoryview
             info = partition.append_as_follower(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
             if info.error_code:
-                if info.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and log.log_start_offset == end_offset:
+                # Nothing that is here is in the leader's log: all of it lies before, or there is nothing.
+                has_nothing = end_offset <= max(fetched.log_start_offset, log.log_start_offset)
+                if info.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and has_nothing:
                     return self._begin_within_a_batch(fetched, records, now_ms)
                 return self._take_refusal(info.error_code, info.error_message)
             end_offset = log.log_end_offset
@@ -130,7 +132,7 @@ class FollowedPartition:
         return Verdict.FETCH
 
     def _begin_within_a_batch(self, fetched: FetchedPartition, records: memoryview, now_ms: TimestampMs) -> Verdict:
-        """The leader's log starts in the middle of a batch (delete-records), so the empty log here starts before it."""
+        """The leader's log starts in the middle of a batch (delete-records): the log here starts with that batch."""
         partition = self.partition
         try:
             partition.truncate_fully_to(read_header(records).base_offset)

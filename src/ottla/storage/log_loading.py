@@ -4,11 +4,12 @@ A clean log costs one listing of its folder and a look at the end of its last se
 is needed. After an unclean stop all from the recovery point on is checked.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 from ottla.core.disk import DirEntry
 from ottla.core.errors import StorageError
-from ottla.core.types import Offset, TimestampMs
+from ottla.core.types import LeaderEpoch, Offset, TimestampMs
 from ottla.records.errors import CorruptBatch
 from ottla.storage.checkpoints import MalformedCheckpoint
 from ottla.storage.leader_epochs import LeaderEpochs
@@ -108,8 +109,8 @@ class _Loading:
         if not self.is_new:
             self._take_names(self._list_in_order())
         self._make_segments()
-        leader_epochs = self._load_leader_epochs()
         log_start_offset = max(log_start_offset, self.segments[0].base_offset if self.segments else 0)
+        leader_epochs = self._load_leader_epochs(log_start_offset)
         if was_clean:
             end_offset = self._end_offset_of_clean_log()
             if end_offset is None:
@@ -210,23 +211,36 @@ class _Loading:
             )
             self.segments.append(segment)
 
-    def _load_leader_epochs(self) -> LeaderEpochs:
-        """From the file; from the batches' own headers where it is missing or malformed."""
+    def _load_leader_epochs(self, log_start_offset: Offset) -> LeaderEpochs:
+        """From the file; from the batches' own headers where it is missing or malformed, or begins too late.
+
+        It begins too late when a crash came between its write and that of a log start that had moved up: without the
+        epochs before, a follower would be sent to a wrong offset.
+        """
         leader_epochs = LeaderEpochs(self.disk, self.directory)
         if self.has_epoch_file:
             try:
                 leader_epochs.load()
-                return leader_epochs
             except MalformedCheckpoint:
                 leader_epochs.clear()
+        known = leader_epochs.entries()
+        if known and known[0][1] <= log_start_offset:
+            return leader_epochs
+        if known:
+            leader_epochs.clear()
+        for epoch, start_offset in (*self._epochs_of_batches(before=known[0][1] if known else None), *known):
+            leader_epochs.assign(epoch, start_offset)
+        return leader_epochs
+
+    def _epochs_of_batches(self, *, before: Offset | None) -> Iterator[tuple[LeaderEpoch, Offset]]:
         for segment in self.segments:
             try:
                 for _, header in segment.headers():
-                    if header.leader_epoch > leader_epochs.latest_epoch:
-                        leader_epochs.assign(header.leader_epoch, header.base_offset)
+                    if before is not None and header.base_offset >= before:
+                        return
+                    yield header.leader_epoch, header.base_offset
             except CorruptBatch:
-                break  # what is behind it is recovered, and assigned then
-        return leader_epochs
+                return  # what is behind it is recovered, and assigned then
 
     def _end_offset_of_clean_log(self) -> Offset | None:
         """From the last segment's last index entry on; None when the stop can't have been that clean."""
