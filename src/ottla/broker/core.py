@@ -7,7 +7,7 @@ clean stop both unwind it.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ from ottla.controller.config_notes import ConfigNotes
 from ottla.controller.configs import Configs
 from ottla.controller.election import Election, ElectionResult
 from ottla.controller.queue import EventQueue
-from ottla.controller.state import ClusterState
+from ottla.controller.state import ClusterState, StoredBrokerConfigs
 from ottla.controller.topics import Topics
 from ottla.controller.tree_loader import TreeError, TreeLoader
 from ottla.core.clock import Background
@@ -43,8 +43,9 @@ from ottla.core.cluster import OFFSETS_TOPIC, BrokerInfo, TopicImage
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.current import CurrentConfig
 from ottla.core.config.listeners import Listener
-from ottla.core.types import BrokerEpoch, LeaderEpoch, TopicPartition
+from ottla.core.types import BrokerEpoch, LeaderEpoch, Offset, TopicPartition
 from ottla.purgatory.purgatory import Purgatory
+from ottla.replication.ports import ALONE
 from ottla.replication.replicas import Replicas, Waiting
 from ottla.storage.flush import Flusher
 from ottla.storage.log import Log
@@ -54,6 +55,7 @@ from ottla.storage.meta_properties import MetaProperties
 
 if TYPE_CHECKING:
     from ottla.broker.group_coordination import GroupCoordination
+    from ottla.broker.membership import Membership
     from ottla.broker.metrics.snapshot import Sources
 
 _LOG = logging.getLogger("ottla.broker")
@@ -82,6 +84,7 @@ class BrokerCore:
         self.fatal_reason: str | None = None  # why the broker can't go on; None while it can
         self._waiting: Waiting | None = None
         self._groups: GroupCoordination | None = None
+        self._membership: Membership | None = None  # None: this broker is alone
 
     async def start(self) -> None:
         """Clients are served when this returns."""
@@ -95,18 +98,26 @@ class BrokerCore:
         images = await self._load_tree()
         await self._open_logs(images.values())
         bound = self._bind()
-        self._make_replicas(images.values())
-        await self._make_names_durable()
-        await self._become_controller(images.values())
+        self._make_replicas()
+        if self._membership is None:
+            await self._serve_loaded(images.values())
+            await self._become_controller(images.values())
+        else:
+            self._join_cluster(self._membership)
         self._maybe_start_groups()
         self._make_handlers()
         await self._register(bound)
         self._start_housekeeping()
         self._network.start_accepting()
         self.is_accepting = True
+        if self._membership is not None:
+            await self._take_part(self._membership)
 
     async def stop(self) -> None:
         """Answer what was started, make everything durable, leave the clean-shutdown marker."""
+        if self._membership is not None and self.is_accepting:
+            self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+            await self._membership.leave(self.registration.epoch)
         self.state = BrokerState.SHUTTING_DOWN
         self.is_accepting = False
         await self._started.aclose()
@@ -120,6 +131,10 @@ class BrokerCore:
         store = self._ports.open_store()
         self._store = store if self._metrics is None else self._metrics.measured_store(store)
         self._started.callback(self._store.close)
+        if self._ports.joins_cluster:
+            from ottla.broker.membership import Membership
+
+            self._membership = Membership(self._store, self._ports, self.timers, broker_id=self.broker_id)
 
     async def _load_dynamic_config(self) -> None:
         """From here on the config has what was changed while brokers ran."""
@@ -184,7 +199,7 @@ class BrokerCore:
             self._waiting.fetches.force_complete_all()  # a long poll would hold the stop for as long as it waits
         await ask(lambda on_done: self._network.stop(drain_ms=_DRAIN_MS, on_stopped=lambda: on_done(None)))
 
-    def _make_replicas(self, images: Collection[TopicImage]) -> None:
+    def _make_replicas(self) -> None:
         timers, loop = self.timers, self._ports.loop
         wheel = timers.wheel
         fetches = Purgatory(wheel, on_mark=lambda: loop.call_soon(fetches.complete_marked))
@@ -205,6 +220,7 @@ class BrokerCore:
             report_storage_error=self.log_manager.fail_log,
             truncate_log=lambda log, offset: self.log_manager.truncate_log(log, offset, self._ports.clock()),
             restart_log=lambda log, offset: self.log_manager.restart_log(log, offset, self._ports.clock()),
+            cluster=ALONE if self._membership is None else self._membership.replication_ports(self.config),
         )
         self.cache = MetadataCache(self.cluster_id)
         self.local_topics = LocalTopics(
@@ -217,14 +233,19 @@ class BrokerCore:
             forget_log=self.flusher.forget,
             call_soon=loop.call_soon,
         )
+
+    def _read_high_watermarks(self) -> dict[TopicPartition, Offset]:
         high_watermarks, notes = self.log_manager.read_high_watermarks()
         for note in notes:
             _LOG.warning("%s", note)
+        return high_watermarks
+
+    async def _serve_loaded(self, images: Collection[TopicImage]) -> None:
+        """A broker alone leads all that the store has."""
+        high_watermarks = self._read_high_watermarks()
         for image in images:
             self.local_topics.apply_loaded(image, high_watermarks)
-
-    async def _make_names_durable(self) -> None:
-        """Folders that had to be made anew for topics of the store: nothing may be acknowledged in them before."""
+        # Folders that had to be made anew: nothing may be acknowledged in them before.
         await ask(lambda on_done: self.log_manager.sync_dirs(lambda: on_done(None)))
 
     async def _become_controller(self, images: Collection[TopicImage]) -> None:
@@ -233,7 +254,7 @@ class BrokerCore:
         if result.problem is not None:
             raise StoreFailed(result.problem)
         self.cache.controller_id = result.controller_id
-        self.current_config = CurrentConfig(self.config)
+        self._make_config_changeable()
         self._controller_queue = EventQueue(
             self._store,
             ClusterState(images, self._stored_configs, ignores_case=self.log_manager.ignores_case()),
@@ -244,18 +265,57 @@ class BrokerCore:
             controller_epoch=lambda: result.epoch,
         )
         self.topics = Topics(self._controller_queue)
+        self._make_topic_creation(lambda: self.cache.controller_id == self.broker_id)
+        await finish_deletions(self._store, self.topics)
+        notes = ConfigNotes(self._store, self._ports.clock)
+        await ask(lambda on_done: notes.load(lambda: on_done(None)))
+        self.configs = Configs(self._controller_queue, notes, broker_id=self.broker_id)
+
+    def _join_cluster(self, membership: "Membership") -> None:
+        """Everything is ready for the controller's first request; nothing is led before it."""
+        self.local_topics.local_replicas.high_watermarks = self._read_high_watermarks()
+        self._make_config_changeable()
+        membership.join(self.replicas, self.cache, self.local_topics, self.log_manager, self.config)
+        self.controller = membership.make_controller(
+            self.current_config,
+            stored_configs=lambda: self._stored_configs,
+            on_elected=lambda _: self._set_running(BrokerState.RUNNING_AS_CONTROLLER),
+            on_resigned=lambda: self._set_running(BrokerState.RUNNING),
+        )
+        membership.watch_configs(self._on_stored_configs)
+        self._started.callback(membership.stop)
+        self.topics = self.controller.topics
+        self.configs = self.controller.configs
+        self._make_topic_creation(lambda: self.controller.is_active)
+
+    async def _take_part(self, membership: "Membership") -> None:
+        self.controller.start()
+        await membership.first_picture()
+
+    def _set_running(self, state: BrokerState) -> None:
+        if self.state in (BrokerState.RUNNING, BrokerState.RUNNING_AS_CONTROLLER):
+            self.state = state
+
+    def _on_stored_configs(self, stored: StoredBrokerConfigs) -> None:
+        """Another broker has changed this one's config, or that of all."""
+        self._stored_configs = stored
+        changed, _ = self.current_config.value.with_dynamic(
+            per_broker=stored.per_broker, cluster_wide=stored.cluster_wide
+        )
+        self.current_config.replace(changed)
+
+    def _make_topic_creation(self, is_controller: Callable[[], bool]) -> None:
         self.topic_creation = TopicCreation(
             self.topics,
             self._store,
             self.cache,
             self.current_config,
-            is_controller=lambda: self.cache.controller_id == self.broker_id,
+            is_controller=is_controller,
             random_bytes=self._ports.random.randbytes,
         )
-        await finish_deletions(self._store, self.topics)
-        await self._make_configs_changeable()
 
-    async def _make_configs_changeable(self) -> None:
+    def _make_config_changeable(self) -> None:
+        self.current_config = CurrentConfig(self.config)
         effects = ConfigEffects(
             self.local_topics,
             self.log_manager,
@@ -263,9 +323,6 @@ class BrokerCore:
             update_connection_limits=self._network.update_connection_limits,
         )
         self.current_config.add_listener(effects.apply)
-        notes = ConfigNotes(self._store, self._ports.clock)
-        await ask(lambda on_done: notes.load(lambda: on_done(None)))
-        self.configs = Configs(self._controller_queue, notes, broker_id=self.broker_id)
 
     def _maybe_start_groups(self) -> None:
         """A broker that never had a group starts without; the first request of one calls `start_groups`."""
@@ -334,6 +391,7 @@ class BrokerCore:
             current=self.current_config,
             local_topics=self.local_topics,
             creation=self.topic_creation,
+            begin_shutdown=None if self._membership is None else self.controller.controlled_shutdown,
         ).serve_all()
 
     async def _register(self, bound: tuple[Listener, ...]) -> None:
@@ -354,6 +412,10 @@ class BrokerCore:
 
     def _on_registered(self, epoch: BrokerEpoch) -> None:
         self.local_topics.fence.broker_epoch = epoch
+        if self._membership is not None:
+            if self.is_accepting:  # in a new session: at the start, that comes when everything is ready
+                self.controller.start()
+            return
         rack = self.config.get_optional_str("broker.rack")
         self.cache.put_brokers([BrokerInfo(self.broker_id, self._endpoints, rack, epoch)])
 
@@ -372,12 +434,17 @@ class BrokerCore:
         self._started.callback(self.housekeeping.stop)
 
     def _on_flushed(self, log: Log) -> None:
-        self.replicas.on_flushed(topic_partition_of(log))
+        topic_partition = topic_partition_of(log)
+        self.replicas.on_flushed(topic_partition)
+        if self._membership is not None:
+            self._membership.on_flushed(topic_partition)
 
     def _on_dir_failed(self, directory: str, partitions: list[TopicPartition], reason: str) -> None:
         _LOG.error("log directory %s is offline with %d partitions: %s", directory, len(partitions), reason)
         if self._waiting is not None:  # before there are replicas, none is served from that directory
             self.replicas.take_offline(partitions)
+            if self._membership is not None:
+                self._membership.on_dir_failed(partitions)
         if self._groups is not None:
             # Not at once: it may be one of their own appends that failed, and they are in the middle of it.
             self._ports.loop.call_soon(partial(self._groups.take_offline, partitions))

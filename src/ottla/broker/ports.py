@@ -87,3 +87,4 @@ class BrokerPorts(NamedTuple):
     locks_log_dirs: bool  # against other processes; a simulated disk has none
     boot_id: str  # of the machine: another one after each boot; empty where the system has none
     links: "ClientLoop"  # connections out to other brokers
+    joins_cluster: bool = False  # other brokers have the same store; else this one is alone, and makes no link

@@ -192,6 +192,7 @@ class SimulatedBroker:
             open_files_max=_OPEN_FILES_MAX,
             locks_log_dirs=False,
             boot_id=f"{self.name}-boot-{self._boots}",
+            joins_cluster=True,
             links=SimulatedLinks(streams, self.host, loop),
         )
 
