@@ -351,7 +351,7 @@ class BrokerCore:
     def _on_registered(self, epoch: BrokerEpoch) -> None:
         self.local_topics.fence.broker_epoch = epoch
         rack = self.config.get_optional_str("broker.rack")
-        self.cache.put_brokers([BrokerInfo(self.broker_id, self._endpoints, rack, epoch)])
+        self.cache.put_broker(BrokerInfo(self.broker_id, self._endpoints, rack, epoch))
 
     def _start_housekeeping(self) -> None:
         self.housekeeping = Housekeeping(
