@@ -241,7 +241,6 @@ def test_clients_see_brokers_controller_and_topics_of_the_controller(rig: Rig) -
     assert rig.cache.controller_id == OTHER
     assert list(rig.cache.brokers) == [BROKER_ID, OTHER]
     assert rig.cache.topics["orders"].partitions == {0: HERE, 1: led_by(OTHER)}
-    assert rig.cache.is_filled
 
 
 def test_partial_update_changes_the_partitions_that_it_names(rig: Rig) -> None:

@@ -10,6 +10,7 @@ from ottla.broker.registration import Registration
 from ottla.broker.steps import Running
 from ottla.coordination import paths
 from ottla.coordination.store import ANY_VERSION
+from tests.broker.control_values import OTHER, carry_out, update_metadata
 from tests.broker.lossy_store import LossyStore
 from tests.broker.rig import BROKER_ID, Rig
 from tests.controller.pumped_store import PumpedStore
@@ -151,7 +152,9 @@ def test_stopped_broker_does_not_register_anew(registering: Registering) -> None
 def test_core_knows_its_epoch_and_keeps_it_through_a_new_session(rig: Rig) -> None:
     assert rig.core.registration.epoch == rig.local_topics.fence.broker_epoch == 0
     assert rig.cache.brokers[BROKER_ID].epoch == 0
+    carry_out(rig, update_metadata())
     rig.pump.store.expire_session()
     rig.pump.run_until(lambda: rig.core.registration.epoch == 1)
     assert rig.local_topics.fence.broker_epoch == 1
     assert rig.cache.brokers[BROKER_ID].epoch == 1
+    assert OTHER in rig.cache.brokers

@@ -417,7 +417,7 @@ class BrokerCore:
                 self.controller.start()
             return
         rack = self.config.get_optional_str("broker.rack")
-        self.cache.put_brokers([BrokerInfo(self.broker_id, self._endpoints, rack, epoch)])
+        self.cache.put_broker(BrokerInfo(self.broker_id, self._endpoints, rack, epoch))
 
     def _start_housekeeping(self) -> None:
         self.housekeeping = Housekeeping(

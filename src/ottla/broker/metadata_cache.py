@@ -19,7 +19,6 @@ class MetadataCache:
     def __init__(self, cluster_id: str) -> None:
         self.cluster_id = cluster_id
         self.controller_id: BrokerId = -1
-        self.is_filled = False  # it has had all topics that there are
         self.brokers: dict[BrokerId, BrokerInfo] = {}
         self.topics: dict[str, TopicImage] = {}
         self._names_by_id: dict[bytes, str] = {}
@@ -44,7 +43,6 @@ class MetadataCache:
         if request.is_full:
             named = {image.name for image in request.topics}
             gone += [image for name, image in self.topics.items() if name not in named]
-            self.is_filled = True
         for image in gone:
             self.remove_topic(image.name)
         for image in request.topics:
@@ -87,6 +85,10 @@ class MetadataCache:
         """The live brokers that clients of this listener can reach, and where."""
         found = ((broker, broker.endpoint_for(listener_name)) for broker in self.brokers.values())
         return [(broker, endpoint) for broker, endpoint in found if endpoint is not None]
+
+    def put_broker(self, broker: BrokerInfo) -> None:
+        """One live broker, besides the others."""
+        self.put_brokers({**self.brokers, broker.broker_id: broker}.values())
 
     def put_brokers(self, brokers: Iterable[BrokerInfo]) -> None:
         """Replace the set of live brokers."""
