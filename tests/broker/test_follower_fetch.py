@@ -403,6 +403,15 @@ def test_partition_that_the_leader_gets_later_is_served_without_being_named_agai
     assert later.followers[2].log_end_offset == 0
 
 
+def test_partition_that_the_leader_gets_later_ends_the_wait() -> None:
+    cluster = Cluster()
+    session_id = opened(cluster, at(0), at(0, 1))
+    answer = waiting(cluster.send(session=(session_id, 1)))
+    cluster.add_partition(1)
+    cluster.hand.turn()
+    assert answered(answer) == [(1, 0, [], 0)]
+
+
 # Waiting
 
 
