@@ -107,6 +107,43 @@ def test_leader_epoch_is_checked(rig: Rig) -> None:
     assert look_up(rig, -1, epoch=5)[0] == 0
 
 
+def elected(rig: Rig) -> None:
+    """Led in a new epoch with a follower of which nothing is known."""
+    filled(rig)
+    state = PartitionState(1, 5, (1, 2), (1, 2), 1)
+    assert rig.replicas.apply_state(rig.partition().topic_partition, state) == 0
+    rig.partition().high_watermark = 1  # as of one that was a follower until now
+
+
+def fetched_to(rig: Rig, offset: int) -> None:
+    rig.partition().on_follower_fetch(
+        2, broker_epoch=1, fetch_offset=offset, durable_offset=-1, log_start_offset=0, now_ms=0
+    )
+
+
+@pytest.mark.parametrize("version", [4, 5, 8])
+def test_latest_offset_is_not_known_until_the_epoch_s_start_is_committed(rig: Rig, version: int) -> None:
+    elected(rig)
+    end_offset = rig.partition().log.log_end_offset
+    not_yet = ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
+    assert look_up(rig, -1, version=version)[0] == not_yet
+    fetched_to(rig, end_offset - 1)
+    assert look_up(rig, -1, version=version)[0] == not_yet
+    fetched_to(rig, end_offset)
+    assert look_up(rig, -1, version=version) == (0, -1, end_offset, 5)
+
+
+def test_time_beyond_what_is_known_to_be_committed_is_not_available_either(rig: Rig) -> None:
+    elected(rig)
+    assert look_up(rig, NOW_MS + 20)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert look_up(rig, NOW_MS + 10**6)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert look_up(rig, NOW_MS)[0] == 0
+    assert look_up(rig, -2)[0] == 0
+    fetched_to(rig, rig.partition().log.log_end_offset)
+    assert look_up(rig, NOW_MS + 20)[0] == 0
+    assert look_up(rig, NOW_MS + 10**6) == NOT_FOUND
+
+
 def test_unknown_partition_is_told(rig: Rig) -> None:
     filled(rig)
     assert look_up(rig, -1, index=7)[0] == look_up(rig, -1, topic="x")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

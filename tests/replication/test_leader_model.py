@@ -57,6 +57,22 @@ class LeaderModel(RuleBasedStateMachine):
         if wait is not None and acks == ACKS_ALL:
             self.waits.append((wait, self.leader.await_acks(wait)))
 
+    @rule()
+    def append_durably(self) -> None:
+        self.append(1)
+        self.sync_own()
+
+    @rule(broker_id=FOLLOWERS)
+    def catch_up(self, broker_id: int) -> None:
+        self.take_all(broker_id)
+        self.sync(broker_id)
+        self.fetch(broker_id)
+
+    @precondition(lambda self: self.open)
+    @rule()
+    def write_at_once(self) -> None:
+        self.answer(is_heard=True, is_applied=True)
+
     @rule(broker_id=FOLLOWERS)
     def take_all(self, broker_id: int) -> None:
         """What the leader has reaches the follower's log."""

@@ -60,14 +60,14 @@ def test_follower_copies_batches_with_their_offsets_and_epochs() -> None:
 @pytest.mark.parametrize("epoch", [EPOCH - 1, EPOCH + 1])
 def test_follower_takes_nothing_of_another_epoch(epoch: int) -> None:
     leader = following()
-    assert copy(leader, b"a", epoch=epoch) == ErrorCode.FENCED_LEADER_EPOCH
+    assert copy(leader, b"a", epoch=epoch) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert leader.partition.log.log_end_offset == 0
 
 
 def test_leader_takes_nothing_as_a_follower() -> None:
     leader = following()
     leader.replicas.apply_state(ORDERS, state_of(epoch=EPOCH + 1, version=1))
-    assert copy(leader, b"a", epoch=EPOCH + 1) == ErrorCode.FENCED_LEADER_EPOCH
+    assert copy(leader, b"a", epoch=EPOCH + 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     leader.partition.follow(high_watermark=0, log_start_offset=0)
     with pytest.raises(AssertionError, match="a leader never truncates"):
         leader.partition.truncate_to(0)

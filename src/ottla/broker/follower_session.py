@@ -51,9 +51,9 @@ class FollowedPartition:
     def remember(self, fetched: FetchedPartition) -> None:
         self.error_code = fetched.error_code
         self.diverging_epoch = fetched.diverging_epoch
-        if fetched.error_code == 0:
-            self.high_watermark = fetched.high_watermark
-            self.log_start_offset = fetched.log_start_offset
+        # After an error the follower hears of the partition when it is served again, though nothing has moved.
+        self.high_watermark = -1 if fetched.error_code else fetched.high_watermark
+        self.log_start_offset = fetched.log_start_offset
 
 
 class FollowerSession:

@@ -349,7 +349,7 @@ class Partition:
             return refused(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory of this partition is offline")
         if state.leader == self._broker_id or state.leader_epoch != leader_epoch:
             return refused(
-                ErrorCode.FENCED_LEADER_EPOCH,
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"{self.topic_partition}: follows in epoch {state.leader_epoch}, records are of epoch {leader_epoch}",
             )
         log = self.log

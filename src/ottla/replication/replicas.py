@@ -149,6 +149,7 @@ class Replicas:
             partition.become_leader(state, now_ms=self.waiting.now_ms())
             self._note_followers(partition)
             partition.maybe_advance_high_watermark()
+            self._tell_followers(partition)
         return partition
 
     def apply_state(self, topic_partition: TopicPartition, state: PartitionState) -> ErrorCode:
