@@ -164,9 +164,13 @@ class Cluster:
         for path in (paths.OTTLA, paths.OTTLA_BROKERS):
             self.call(self.admin.create, path, b"")
         for broker_id in range(1, count + 1):
-            self.brokers[broker_id] = AnsweringBroker(broker_id)
-            self.call(self.admin.create, paths.broker_epoch_path(broker_id), b"")
+            self.add(broker_id)
             self.start(broker_id)
+
+    def add(self, broker_id: BrokerId) -> None:
+        """One that has not been started yet."""
+        self.brokers[broker_id] = AnsweringBroker(broker_id)
+        self.call(self.admin.create, paths.broker_epoch_path(broker_id), b"")
 
     # The port ControlLink
 

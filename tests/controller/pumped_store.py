@@ -27,6 +27,7 @@ class PumpedStore:
     def __init__(self, directory: Path, settle: Callable[[], None] = lambda: None) -> None:
         self._settle = settle
         self._posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.post = self._posted.put
         self.store = EmbeddedStore(str(directory / STORE_FILE_NAME), post=self._posted.put)
         if not self.get(paths.TOPICS).is_ok:
             nodes = [Create(path, b"") for path in paths.PERSISTENT_PATHS]

@@ -112,7 +112,8 @@ class Controller:
         `alone`: the store is this broker's own, and what it has loaded from it is all there is.
         """
         self._alone = alone
-        self._elect()
+        if self._term is None:
+            self._elect()
 
     def resign(self) -> None:
         """Give the term up, so that another broker is elected, and take part no longer until `start`."""
@@ -175,6 +176,7 @@ class Controller:
         self._watch_controller()
         if result.epoch:
             _LOG.info("broker %d is the controller, epoch %d", self._broker_id, result.epoch)
+            assert self._term is None, "a term must be over before the next one begins"
             attempt = self._attempt
 
             def on_over(reason: str) -> None:

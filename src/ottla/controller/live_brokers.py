@@ -32,14 +32,16 @@ class LiveBrokers:
     def __init__(self, store: FencedStore, on_brokers: Callable[[Brokers], None]) -> None:
         self._store = store
         self._on_brokers = on_brokers
+        self._reading = 0  # of several readings under way only the last counts: answers may overtake each other
 
     def start(self) -> None:
-        self._store.children(paths.BROKER_IDS, self._on_listed, watch=self._on_change)
+        self._reading += 1
+        self._store.children(paths.BROKER_IDS, partial(self._on_listed, self._reading), watch=self._on_change)
 
     def _on_change(self, event: WatchEvent) -> None:
         self.start()
 
-    def _on_listed(self, listed: Result) -> None:
+    def _on_listed(self, reading: int, listed: Result) -> None:
         ids = sorted(int(name) for name in listed.children if name.isdigit())
         epochs: dict[BrokerId, BrokerEpoch] = {}
         brokers: Brokers = {}
@@ -61,7 +63,7 @@ class LiveBrokers:
         def on_part_read() -> None:
             nonlocal unread
             unread -= 1
-            if unread == 0:
+            if unread == 0 and reading == self._reading:
                 self._on_brokers({found: brokers[found]._replace(epoch=epochs[found]) for found in sorted(brokers)})
 
         for broker_id in ids:
