@@ -5,6 +5,7 @@ from typing import Final
 
 from ottla.broker.steps import Running
 from ottla.clients.consumer.listener import RebalanceListener
+from ottla.clients.consumer.rebalance import Phase
 from ottla.clients.consumer.values import OffsetAndMetadata
 from ottla.clients.errors import ClientError
 from ottla.core.types import Offset, TopicPartition
@@ -39,6 +40,11 @@ class LoadMember(RebalanceListener):
         self.is_done = False
         self.rebalances = 0
         self.committed = 0
+
+    @property
+    def is_rebalancing(self) -> bool:
+        group = self._consumer.core.group if self._consumer is not None else None
+        return group is not None and group.phase in (Phase.JOINING, Phase.SYNCING)
 
     def start(self) -> None:
         self._running = Running(self._run(), self._on_done)

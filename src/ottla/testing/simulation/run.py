@@ -24,12 +24,12 @@ from ottla.testing.simulation.replica_logs import PartitionAtEnd, read_replica
 from ottla.testing.simulation.requests import create_topic
 from ottla.testing.simulation.rules import check_run
 from ottla.testing.simulation.scheduler import ProcessLoop, StillRunning
+from ottla.testing.simulation.sightings import Sightings, partition_of_state_path
 from ottla.testing.simulation.step_rules import StepRules
 
 TOPIC: Final = "orders"
 GROUP: Final = "billing"
 _CREATE_WITHIN_S: Final = 60.0
-_STATE_PATH_PARTS: Final = 7  # "", brokers, topics, T, partitions, N, state
 
 
 class RunSettings(NamedTuple):
@@ -59,6 +59,7 @@ class RunResult(NamedTuple):
     commits: int
     rebalances: int
     faults: dict[str, int]
+    sightings: dict[str, int]
 
 
 class SimulatedRun:
@@ -69,6 +70,7 @@ class SimulatedRun:
         self.cluster = SimulatedCluster(seed, brokers=settings.brokers, properties=_properties(settings))
         self.history = History()
         self.step_rules = StepRules()
+        self.sightings = Sightings(self.cluster.brokers, self._is_rebalancing)
         self._brokers_by_loop_name = {broker.name: broker for broker in self.cluster.brokers.values()}
         broker_ids = list(self.cluster.brokers)
         self.producers = [
@@ -127,6 +129,7 @@ class SimulatedRun:
             sum(member.committed for member in self.members),
             sum(member.rebalances for member in self.members),
             self.plan.counts,
+            self.sightings.counts,
         )
 
     def _create_topic(self) -> None:
@@ -241,14 +244,17 @@ class SimulatedRun:
         broker = self._brokers_by_loop_name.get(loop.name)
         if broker is not None and broker.state is ProcessState.RUNNING and broker.core is not None:
             self.step_rules.look(broker.broker_id, broker.core.replicas.partitions.values())
+            self.sightings.look(broker)
 
     def _on_stored(self, change: WatchEvent, value: bytes) -> None:
-        parts = change.path.split("/")
-        if len(parts) != _STATE_PATH_PARTS or parts[-1] != "state" or change.kind == WatchKind.DELETED:
-            return
-        topic_partition = TopicPartition(parts[3], int(parts[5]))
-        state = paths.decode_partition_state(change.path, value)
-        self.step_rules.leaders.note(topic_partition, state.leader_epoch, state.leader, source="the store")
+        self.sightings.on_stored(change, value)
+        topic_partition = partition_of_state_path(change.path)
+        if topic_partition is not None and change.kind in (WatchKind.CREATED, WatchKind.CHANGED):
+            state = paths.decode_partition_state(change.path, value)
+            self.step_rules.leaders.note(topic_partition, state.leader_epoch, state.leader, source="the store")
+
+    def _is_rebalancing(self) -> bool:
+        return any(member.is_rebalancing for member in self.members)
 
 
 def _properties(settings: RunSettings) -> dict[str, str]:
