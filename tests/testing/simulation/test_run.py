@@ -1,7 +1,9 @@
 """Whole runs: those of a correct broker keep the rules, those that must lose something are found out."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -37,6 +39,29 @@ def test_the_same_seed_is_the_same_run() -> None:
     assert run(7).digest != run(8).digest
 
 
+def test_the_same_seed_is_the_same_run_under_any_hash_seed() -> None:
+    code = "from tests.testing.simulation.test_run import run; print(run(7).digest)"
+    digests = []
+    for hash_seed in ("1", "2"):
+        found = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            cwd=Path(__file__).parent.parent.parent.parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        digests.append(found.stdout.strip())
+    assert digests == [run(7).digest] * 2
+
+
+def test_members_of_a_group_read_commit_leave_and_come_back() -> None:
+    settings = ONE._replace(members=3, member_lives_s=4, faults=FaultSettings(interval_s=5, kinds=("cut", "kill")))
+    result = run(4, settings)
+    assert result.commits > 5
+    assert result.rebalances > 5
+
+
 def test_what_was_acked_and_not_fsynced_is_missed_after_a_loss_of_power() -> None:
     settings = ONE._replace(flush_messages=0, faults=FaultSettings(interval_s=5, kinds=("power-off",)))
     broken: list[str] = []
@@ -63,7 +88,7 @@ def command(*arguments: str) -> tuple[int, str]:
 def test_command_runs_seeds_and_shows_what_they_came_to() -> None:
     exit_code, output = command("--seeds", "2", "--first", "5")
     assert exit_code == 0
-    assert [line.split(":")[0] for line in output.splitlines()] == ["seed 5", "seed 6"]
+    assert [line.split(":")[0] for line in output.splitlines()] == ["seed 5", "seed 6", "seen"]
 
 
 def test_command_prints_every_step_of_one_seed() -> None:

@@ -4,6 +4,7 @@ Runs in the client loop. Readers on other threads see a consistent view, the new
 """
 
 from collections.abc import Callable, Iterable
+from random import Random
 from typing import Final, TypeAlias
 
 from ottla.clients.cluster_view import NO_LEADER, PartitionInfo, TopicInfo, addresses_in, topic_info
@@ -49,6 +50,7 @@ class Metadata:
         backoff_ms: int,
         backoff_max_ms: int = 1_000,
         allow_auto_create: bool = False,
+        random: Random | None = None,
     ) -> None:
         self.allow_auto_create = allow_auto_create
         self.version = 0  # of the view; grows with each answer
@@ -61,7 +63,7 @@ class Metadata:
         self._network = network
         self._max_age_ms = max_age_ms
         self._backoff_ms = backoff_ms
-        self._backoff = Backoff(first_ms=backoff_ms, max_ms=backoff_max_ms)
+        self._backoff = Backoff(first_ms=backoff_ms, max_ms=backoff_max_ms, random=random)
         self._wanted: set[str] | None = set()
         self._topics: dict[str, TopicInfo] = {}
         self._names_by_id: dict[bytes, str] = {}

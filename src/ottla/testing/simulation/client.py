@@ -76,16 +76,23 @@ class SimulatedClient:
         self._brokers = brokers
         self.network = self.open_network()
 
-    def open_network(self, settings: NetworkSettings | None = None) -> SimulatedClientNetwork:
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(map(str, self._brokers.values()))
+
+    def open_network(
+        self, settings: NetworkSettings | None = None, *, knows_brokers: bool = True
+    ) -> SimulatedClientNetwork:
         """A network of its own for a client's core; the client's own one is `network`."""
         network = SimulatedClientNetwork(
             self.links,
-            ",".join(map(str, self._brokers.values())),
+            self.bootstrap,
             client_id=self.name,
             settings=settings or NetworkSettings(),
             random=Random(self.random.getrandbits(64)),
         )
-        network.set_brokers(self._brokers)
+        if knows_brokers:
+            network.set_brokers(self._brokers)
         return network
 
     def request(

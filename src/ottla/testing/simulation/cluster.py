@@ -30,9 +30,11 @@ class SimulatedCluster:
         *,
         brokers: int = 3,
         properties: Mapping[str, str] = _NO_PROPERTIES,
+        properties_of: Callable[[BrokerId], Mapping[str, str]] | None = None,
         latency: Latency | None = None,
         session_timeout_ms: int = SESSION_TIMEOUT_MS,
     ) -> None:
+        """`properties` are those of every broker, `properties_of` has more for each one."""
         self.seed = seed
         self.scheduler = scheduler = Scheduler(seed)
         self.network = SimulatedNetwork(scheduler, latency)
@@ -43,7 +45,10 @@ class SimulatedCluster:
         )
         self.world = World(scheduler, self.network, self.ensemble, StoreWays(self.network, self.store_loop))
         self.brokers: dict[BrokerId, SimulatedBroker] = {
-            broker_id: SimulatedBroker(self.world, broker_id, properties) for broker_id in range(1, brokers + 1)
+            broker_id: SimulatedBroker(
+                self.world, broker_id, {**properties, **(properties_of(broker_id) if properties_of else {})}
+            )
+            for broker_id in range(1, brokers + 1)
         }
         for broker in self.brokers.values():
             broker.on_exit = self._start_again

@@ -25,6 +25,7 @@ _FAULTS = FaultSettings()
 @click.option("--brokers", type=click.IntRange(1), default=_DEFAULTS.brokers, show_default=True)
 @click.option("--partitions", type=click.IntRange(1), default=_DEFAULTS.partitions, show_default=True)
 @click.option("--producers", type=click.IntRange(1), default=_DEFAULTS.producers, show_default=True)
+@click.option("--members", type=click.IntRange(0), default=_DEFAULTS.members, show_default=True, help="Of a group.")
 @click.option("--seconds", type=float, default=_DEFAULTS.duration_s, show_default=True, help="With faults, simulated.")
 @click.option("--flush-messages", type=click.IntRange(0), default=_DEFAULTS.flush_messages, show_default=True)
 @click.option(
@@ -42,6 +43,7 @@ def simulate(
     brokers: int,
     partitions: int,
     producers: int,
+    members: int,
     seconds: float,
     flush_messages: int,
     fault_interval: float,
@@ -65,19 +67,25 @@ def simulate(
         brokers=brokers,
         partitions=partitions,
         producers=producers,
+        members=members,
         duration_s=seconds,
         flush_messages=flush_messages,
         faults=FaultSettings(interval_s=fault_interval, down_max=down, kinds=kinds),
     )
     chosen = [seed] if seed is not None else range(first, first + seeds)
-    failed = [each for each in chosen if not _run(each, settings, is_traced=trace, ends=not keep_going)]
+    seen: dict[str, int] = {}
+    failed = [each for each in chosen if not _run(each, settings, seen, is_traced=trace, ends=not keep_going)]
+    click.echo(f"seen: {', '.join(f'{what} {count}' for what, count in sorted(seen.items())) or 'nothing'}")
     if failed:
         click.echo(f"{len(failed)} of {len(chosen)} runs failed; seeds {', '.join(map(str, failed))}", err=True)
         sys.exit(1)
 
 
-def _run(seed: int, settings: RunSettings, *, is_traced: bool, ends: bool) -> bool:
-    """Whether the run kept the rules; one that did not ends the command where `ends`."""
+def _run(seed: int, settings: RunSettings, seen: dict[str, int], *, is_traced: bool, ends: bool) -> bool:
+    """Whether the run kept the rules; one that did not ends the command where `ends`.
+
+    `seen` counts what it has shown.
+    """
     run = SimulatedRun(seed, settings)
     steps = run.cluster.scheduler.trace
     steps.is_printing = is_traced
@@ -90,6 +98,9 @@ def _run(seed: int, settings: RunSettings, *, is_traced: bool, ends: bool) -> bo
         if ends:
             sys.exit(1)
         return False
+    finally:
+        for what, count in run.sightings.counts.items():
+            seen[what] = seen.get(what, 0) + count
     took_s = time.monotonic() - started
     click.echo(
         f"seed {seed}: {result.simulated_s:.0f} s in {took_s:.1f} s, {result.steps} steps, {result.acked} acked, "

@@ -6,6 +6,7 @@ A run that breaks a rule raises `BrokenRule`; any other exception is a bug that 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from ottla.broker.steps import Running
 from ottla.coordination import paths
 from ottla.coordination.store import WatchEvent, WatchKind
 from ottla.core.errors import ErrorCode
@@ -15,6 +16,7 @@ from ottla.testing.simulation.broken_rule import BrokenRule
 from ottla.testing.simulation.cluster import SimulatedCluster
 from ottla.testing.simulation.fault_plan import FaultPlan, FaultSettings
 from ottla.testing.simulation.history import History
+from ottla.testing.simulation.load_member import LoadMember
 from ottla.testing.simulation.load_producer import LoadProducer
 from ottla.testing.simulation.load_reader import LoadReader
 from ottla.testing.simulation.process import ProcessState
@@ -22,11 +24,12 @@ from ottla.testing.simulation.replica_logs import PartitionAtEnd, read_replica
 from ottla.testing.simulation.requests import create_topic
 from ottla.testing.simulation.rules import check_run
 from ottla.testing.simulation.scheduler import ProcessLoop, StillRunning
+from ottla.testing.simulation.sightings import Sightings, partition_of_state_path
 from ottla.testing.simulation.step_rules import StepRules
 
 TOPIC: Final = "orders"
+GROUP: Final = "billing"
 _CREATE_WITHIN_S: Final = 60.0
-_STATE_PATH_PARTS: Final = 7  # "", brokers, topics, T, partitions, N, state
 
 
 class RunSettings(NamedTuple):
@@ -40,6 +43,8 @@ class RunSettings(NamedTuple):
     min_insync_replicas: int = 2
     flush_messages: int = 1  # 0: the system writes back when it likes, and a loss of power may cost what was acked
     producers: int = 2
+    members: int = 2  # of a consumer group
+    member_lives_s: float = 15.0  # on average, before it leaves and comes back
     pause_s: float = 0.2  # between two batches of a producer in a partition
     faults: FaultSettings = FaultSettings()
     properties: tuple[tuple[str, str], ...] = ()  # of every broker
@@ -51,7 +56,10 @@ class RunResult(NamedTuple):
     steps: int
     acked: int
     read: int
+    commits: int
+    rebalances: int
     faults: dict[str, int]
+    sightings: dict[str, int]
 
 
 class SimulatedRun:
@@ -59,9 +67,10 @@ class SimulatedRun:
 
     def __init__(self, seed: int, settings: RunSettings | None = None) -> None:
         self.settings = settings = settings or RunSettings()
-        self.cluster = SimulatedCluster(seed, brokers=settings.brokers, properties=dict(settings.properties))
+        self.cluster = SimulatedCluster(seed, brokers=settings.brokers, properties=_properties(settings))
         self.history = History()
         self.step_rules = StepRules()
+        self.sightings = Sightings(self.cluster.brokers, self._is_rebalancing)
         self._brokers_by_loop_name = {broker.name: broker for broker in self.cluster.brokers.values()}
         broker_ids = list(self.cluster.brokers)
         self.producers = [
@@ -77,6 +86,16 @@ class SimulatedRun:
         ]
         clients = [self.cluster.client(f"reader-{partition}") for partition in range(settings.partitions)]
         self.reader = LoadReader(clients, self.history, TOPIC, brokers=broker_ids)
+        self.members = [
+            LoadMember(
+                self.cluster.client(f"member-{number}"),
+                self.history,
+                TOPIC,
+                group=GROUP,
+                lives_s=settings.member_lives_s,
+            )
+            for number in range(1, settings.members + 1)
+        ]
         self.plan = FaultPlan(self.cluster, settings.faults)
         self.cluster.scheduler.after_step = self._after_step
         self.cluster.ensemble.on_change = self._on_stored
@@ -88,12 +107,17 @@ class SimulatedRun:
         for producer in self.producers:
             producer.start()
         self.reader.start()
+        for member in self.members:
+            member.start()
         self.plan.start()
         cluster.run_for(self.settings.duration_s)
         self.plan.end()
         for producer in self.producers:
             producer.stop()
+        for member in self.members:
+            member.stop()
         self._settle()
+        self._read_committed()
         check_run(self.history, list(self._partitions_at_end()))
         cluster.stop()
         return RunResult(
@@ -102,15 +126,15 @@ class SimulatedRun:
             cluster.scheduler.steps,
             sum(producer.acked for producer in self.producers),
             sum(self.reader.next_offsets),
+            sum(member.committed for member in self.members),
+            sum(member.rebalances for member in self.members),
             self.plan.counts,
+            self.sightings.counts,
         )
 
     def _create_topic(self) -> None:
         """Each broker is asked in turn, until one is the controller and can."""
         settings = self.settings
-        configs = {"min.insync.replicas": str(min(settings.min_insync_replicas, settings.brokers))}
-        if settings.flush_messages:
-            configs["flush.messages"] = str(settings.flush_messages)
         client = self.cluster.client("admin")
         deadline = self.cluster.now + _CREATE_WITHIN_S
         while self.cluster.now < deadline:
@@ -121,7 +145,6 @@ class SimulatedRun:
                     TOPIC,
                     partitions=settings.partitions,
                     replication_factor=min(settings.replication_factor, settings.brokers),
-                    configs=configs,
                 )
                 self.cluster.run_until(lambda outcome=outcome: outcome.is_there, within_s=_CREATE_WITHIN_S)  # type: ignore[misc]
                 if outcome.response is not None:
@@ -142,6 +165,16 @@ class SimulatedRun:
                 f"not within {self.settings.settle_s} s: {'; '.join(self.unsettled()) or 'it has just now'}",
             ) from None
 
+    def _read_committed(self) -> None:
+        if not self.members:
+            return
+        ends: list[Exception | None] = []
+        partitions = [TopicPartition(TOPIC, number) for number in range(self.settings.partitions)]
+        Running(self.members[0].read_committed(partitions), lambda _, error: ends.append(error))
+        self.cluster.run_until(lambda: bool(ends), within_s=self.settings.settle_s)
+        if ends[0] is not None:
+            raise ends[0]
+
     def unsettled(self) -> Iterator[str]:
         """What is still to come before the rules can judge, for people."""
         for broker in self.cluster.brokers.values():
@@ -150,6 +183,9 @@ class SimulatedRun:
         for producer in self.producers:
             if not producer.is_idle:
                 yield "a producer has batches that are not acknowledged"
+        for member in self.members:
+            if not member.is_done:
+                yield "a member of the group has not ended"
         for number in range(self.settings.partitions):
             yield from self._unsettled_of(TopicPartition(TOPIC, number))
 
@@ -208,14 +244,30 @@ class SimulatedRun:
         broker = self._brokers_by_loop_name.get(loop.name)
         if broker is not None and broker.state is ProcessState.RUNNING and broker.core is not None:
             self.step_rules.look(broker.broker_id, broker.core.replicas.partitions.values())
+            self.sightings.look(broker)
 
     def _on_stored(self, change: WatchEvent, value: bytes) -> None:
-        parts = change.path.split("/")
-        if len(parts) != _STATE_PATH_PARTS or parts[-1] != "state" or change.kind == WatchKind.DELETED:
-            return
-        topic_partition = TopicPartition(parts[3], int(parts[5]))
-        state = paths.decode_partition_state(change.path, value)
-        self.step_rules.leaders.note(topic_partition, state.leader_epoch, state.leader, source="the store")
+        self.sightings.on_stored(change, value)
+        topic_partition = partition_of_state_path(change.path)
+        if topic_partition is not None and change.kind in (WatchKind.CREATED, WatchKind.CHANGED):
+            state = paths.decode_partition_state(change.path, value)
+            self.step_rules.leaders.note(topic_partition, state.leader_epoch, state.leader, source="the store")
+
+    def _is_rebalancing(self) -> bool:
+        return any(member.is_rebalancing for member in self.members)
+
+
+def _properties(settings: RunSettings) -> dict[str, str]:
+    """As for the topic of the run, so for that of the groups."""
+    properties = {
+        "min.insync.replicas": str(min(settings.min_insync_replicas, settings.brokers)),
+        "offsets.topic.num.partitions": "2",
+        "offsets.topic.replication.factor": str(min(settings.replication_factor, settings.brokers)),
+        "group.initial.rebalance.delay.ms": "200",
+    }
+    if settings.flush_messages:
+        properties["log.flush.interval.messages"] = str(settings.flush_messages)
+    return {**properties, **dict(settings.properties)}
 
 
 class _Polled:

@@ -39,7 +39,7 @@ class Timer:
 class Scheduler:
     """Made by whoever runs the simulation, with its seed; `now` is in seconds since the start."""
 
-    __slots__ = ("_heap", "_sequence", "after_step", "now", "seed", "steps", "trace", "world")
+    __slots__ = ("_heap", "_sequence", "after_step", "now", "seed", "steps", "trace", "wall_clock_start_ms", "world")
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -47,6 +47,7 @@ class Scheduler:
         self.steps = 0
         self.after_step: Callable[[ProcessLoop], None] | None = None  # for who watches a run; set it before
         self.trace = Trace()
+        self.wall_clock_start_ms = WALL_CLOCK_START_MS
         self._heap: list[tuple[float, int, Timer]] = []
         self._sequence = 0
         self.world = ProcessLoop(self, "world")  # what happens outside of all processes
@@ -60,6 +61,11 @@ class Scheduler:
         timer = Timer(loop or self.world, callback)
         self._push(when, timer)
         return timer
+
+    @property
+    def next_due(self) -> float:
+        """When the next step is due, or something that was cancelled; far away when there is nothing."""
+        return self._heap[0][0] if self._heap else inf
 
     def note(self, loop: "ProcessLoop", kind: str) -> None:
         """Have the trace say that this happened."""
@@ -182,7 +188,8 @@ class ProcessLoop:
 
     def clock(self) -> int:
         """The time of day, in milliseconds."""
-        return WALL_CLOCK_START_MS + self.clock_offset_ms + int(self._scheduler.now * self.rate * 1000)
+        scheduler = self._scheduler
+        return scheduler.wall_clock_start_ms + self.clock_offset_ms + int(scheduler.now * self.rate * 1000)
 
     # What is done to the process
 
