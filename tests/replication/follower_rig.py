@@ -40,7 +40,8 @@ class Rig:
             ports=fetcher_ports(self.loop, await_truncation=self._await),
         )
 
-    def _await(self, log: Log, on_done: Callable[[], None]) -> None:
+    def _await(self, log: Log, offset: int, on_done: Callable[[], None]) -> None:
+        log.lower_recovery_point(offset)
         self.truncations.append(on_done)
         if not self.holds_truncations:
             self.loop.call_soon(on_done)

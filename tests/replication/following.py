@@ -1,6 +1,7 @@
 """Followers by hand: a loop that the test moves, and a stand-in for a leader behind the real codecs of Fetch."""
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, FetchSessions, SessionFault
@@ -88,15 +89,20 @@ class HandLoop:
         self.time_ms = end_ms
 
 
-def fetcher_ports(loop: HandLoop, *, await_truncation: Callable[[Log, Callable[[], None]], None] | None = None):
+def fetcher_ports(loop: HandLoop, *, await_truncation: Callable[[Log, int, Callable[[], None]], None] | None = None):
     return FetcherPorts(
         broker_id=FOLLOWER_ID,
         broker_epoch=lambda: BROKER_EPOCH,
         clock=lambda: NOW_MS,
         loop=loop,
         random=Random(1),
-        await_truncation=await_truncation or (lambda log, on_done: loop.call_soon(on_done)),
+        await_truncation=await_truncation or partial(_truncate_soon, loop),
     )
+
+
+def _truncate_soon(loop: HandLoop, log: Log, offset: int, on_done: Callable[[], None]) -> None:
+    log.lower_recovery_point(offset)
+    loop.call_soon(on_done)
 
 
 class LeaderLog:

@@ -309,7 +309,7 @@ def test_partition_that_leads_by_now_takes_nothing(rig: Rig) -> None:
 # Truncation that has to become durable
 
 
-def test_nothing_is_appended_before_a_truncation_of_durable_records_is_on_disk(rig: Rig) -> None:
+def test_durable_records_are_cut_when_the_recovery_point_on_disk_is_below_them(rig: Rig) -> None:
     rig.holds_truncations = True
     leader_log, partition = rig.add(follows=False)
     append(partition.log, b"a", b"b", leader_epoch=1)
@@ -317,7 +317,7 @@ def test_nothing_is_appended_before_a_truncation_of_durable_records_is_on_disk(r
     append(leader_log, b"x", leader_epoch=EPOCH)
     rig.fetcher.add(partition, leader_epoch=EPOCH)
     rig.settle()
-    assert (partition.log.log_end_offset, len(rig.truncations)) == (0, 1)
+    assert (partition.log.log_end_offset, partition.log.recovery_point, len(rig.truncations)) == (2, 0, 1)
     rig.truncations.pop()()
     rig.settle()
     assert values(partition.log) == [b"x"]

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 from ottla.core.clock import Clock
 from ottla.core.errors import ErrorCode
-from ottla.core.types import BrokerEpoch, BrokerId, LeaderEpoch
+from ottla.core.types import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from ottla.links.backoff import Backoff
 from ottla.links.errors import ClientError, error_name
 from ottla.links.link import Timer
@@ -82,7 +82,8 @@ class FetcherPorts(NamedTuple):
     clock: Clock  # the time of day, for the logs
     loop: TimerLoop
     random: Random
-    await_truncation: Callable[[Log, Callable[[], None]], None]  # until the checkpoints say what was cut
+    # Calls back when the recovery point on disk is not above the offset, and the log start there is that of the log.
+    await_truncation: Callable[[Log, Offset, Callable[[], None]], None]
 
 
 class ReplicaFetcher:
@@ -285,7 +286,9 @@ class ReplicaFetcher:
             if verdict is Verdict.BACK_OFF:
                 self._delay(followed)
             elif verdict is Verdict.SETTLE:
-                self._ports.await_truncation(followed.partition.log, lambda: self._resume(followed))
+                self._ports.await_truncation(
+                    followed.partition.log, followed.settle_offset, lambda: self._resume(followed)
+                )
 
     def _put_aside(self, followed: FollowedPartition) -> None:
         key = followed.key

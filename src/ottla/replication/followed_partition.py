@@ -34,7 +34,7 @@ class Verdict(Enum):
 
     FETCH = "go on"
     FETCH_ANEW = "go on; the leader has to repeat what it said beside the records"
-    SETTLE = "go on when the checkpoints say what was truncated"
+    SETTLE = "go on when the checkpoints on disk allow what is truncated, or say what was"
     BACK_OFF = "try again later"
     STOP = "not before the controller says more"
 
@@ -55,6 +55,7 @@ class FollowedPartition:
         "reason",
         "retry_at_ms",
         "sent",
+        "settle_offset",
         "wanted",
     )
 
@@ -69,6 +70,7 @@ class FollowedPartition:
         self.corrupt_answers = 0  # in a row
         self.retry_at_ms = 0
         self.is_stopped = False
+        self.settle_offset: Offset = 0  # up to which the recovery point on disk may stay
         self.reason = ""  # of the last failure
         self.lag = 0  # messages behind the leader's high watermark
         self.refresh()
@@ -134,8 +136,11 @@ class FollowedPartition:
     def _begin_within_a_batch(self, fetched: FetchedPartition, records: memoryview, now_ms: TimestampMs) -> Verdict:
         """The leader's log starts in the middle of a batch (delete-records): the log here starts with that batch."""
         partition = self.partition
+        offset = read_header(records).base_offset
+        if not self._may_truncate_to(offset):
+            return Verdict.SETTLE
         try:
-            partition.truncate_fully_to(read_header(records).base_offset)
+            partition.truncate_fully_to(offset)
         except StorageError as error:
             return self._stop(str(error))
         # At once: the leader gives nothing from that offset on.
@@ -143,7 +148,7 @@ class FollowedPartition:
         if info.error_code:
             return self._take_refusal(info.error_code, info.error_message)
         partition.follow(high_watermark=fetched.high_watermark, log_start_offset=fetched.log_start_offset)
-        return Verdict.SETTLE
+        return self._after_truncation()
 
     def _common_end(self, diverging: EpochEndOffset) -> Offset:
         """Up to where both logs may be the same (KIP-279): the next fetch says whether they are."""
@@ -160,9 +165,11 @@ class FollowedPartition:
     def _truncate(self, offset: Offset) -> Verdict:
         partition = self.partition
         log = partition.log
-        end_offset, high_watermark, durable_end = log.log_end_offset, partition.high_watermark, log.recovery_point
+        end_offset, high_watermark = log.log_end_offset, partition.high_watermark
         if offset < 0 or offset >= end_offset:
             return self._back_off(f"truncation to {offset} was asked for, the log ends at {end_offset}")
+        if not self._may_truncate_to(offset):
+            return Verdict.SETTLE
         partition.truncate_to(offset)
         _LOG.log(
             logging.WARNING if offset < high_watermark else logging.INFO,
@@ -173,19 +180,33 @@ class FollowedPartition:
             self.leader_epoch,
             high_watermark,
         )
-        return Verdict.SETTLE if log.log_end_offset < durable_end else Verdict.FETCH_ANEW
+        return self._after_truncation()
 
     def _start_afresh(self, offset: Offset) -> Verdict:
         partition = self.partition
-        log = partition.log
+        if not self._may_truncate_to(offset):
+            return Verdict.SETTLE
         _LOG.warning(
             "%s: ends at %d, the leader's log starts at %d: starts afresh there",
             partition.topic_partition,
-            log.log_end_offset,
+            partition.log.log_end_offset,
             offset,
         )
         partition.truncate_fully_to(offset)
-        return Verdict.SETTLE
+        return self._after_truncation()
+
+    def _may_truncate_to(self, offset: Offset) -> bool:
+        """Not as long as the recovery point lies behind: whatever is appended in the place of what is cut, perhaps as
+        the next leader, a start after a crash must check. The fetch is repeated when the recovery point is lower."""
+        self.settle_offset = offset
+        return offset >= self.partition.log.recovery_point
+
+    def _after_truncation(self) -> Verdict:
+        """A start that moved down has to be on disk before anything is appended, or a crash takes it all."""
+        log = self.partition.log
+        self.settle_offset = log.log_end_offset
+        has_lower_start = self.sent is not None and log.log_start_offset < self.sent.log_start_offset
+        return Verdict.SETTLE if has_lower_start else Verdict.FETCH_ANEW
 
     def _take_error(self, fetched: FetchedPartition) -> Verdict:
         error_code = fetched.error_code

@@ -379,6 +379,10 @@ class Log:
 
     # Truncation and deletion
 
+    def lower_recovery_point(self, offset: Offset) -> None:
+        """Have a start after a crash check all that is to take the place of what is at `offset` and behind it."""
+        self._flush.lower_recovery_point(self._segments.base_offset_of(offset))
+
     def truncate_to(self, offset: Offset, *, now_ms: TimestampMs) -> list[str]:
         """Drop every batch that ends at or after `offset`; returns the files to be removed later.
 

@@ -311,11 +311,12 @@ class LogManager:
         self._removal.add(log, removed, now_ms)
         self._checkpoints.write_after_truncation(directory_of(log))
 
-    def await_truncation(self, log: Log, on_durable: Callable[[], None]) -> None:
-        """Call back when the checkpoints on disk say what holds after a truncation, or the directory is offline.
+    def await_truncation(self, log: Log, offset: Offset, on_durable: Callable[[], None]) -> None:
+        """Call back when a start after a crash would check all from `offset` on, or the directory is offline.
 
-        Appended before that and lost with the power, a batch would lie below the recovery point, unchecked.
+        To be called before what is durable is truncated, and after the log's start has moved down.
         """
+        log.lower_recovery_point(offset)
         self._checkpoints.write_after_truncation(directory_of(log), on_durable)
 
     def delete_expired(

@@ -128,6 +128,11 @@ class SegmentList:
 
     # Reading
 
+    def base_offset_of(self, offset: Offset) -> Offset:
+        """Of the segment that holds `offset`; the offset itself when it lies before all of them."""
+        index = bisect_right(self._base_offsets, offset) - 1
+        return self._base_offsets[index] if index >= 0 else offset
+
     def base_offset_above(self, offset: Offset) -> Offset | None:
         """Of the first segment that begins after `offset`; None when there is none."""
         index = bisect_right(self._base_offsets, offset)
