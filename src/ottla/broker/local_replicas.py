@@ -124,11 +124,7 @@ class LocalReplicas:
         """Have `replication/` serve the replica with its new state."""
         topic_partition = change.log.topic_partition
         if partition is not None:
-            known = partition.state
-            is_news = (change.state.leader_epoch, change.state.version) > (known.leader_epoch, known.version)
-            if is_news:  # else the leader has written since, and knows more than the controller
-                self._replicas.update_state(topic_partition, change.state)
-            return ErrorCode.NONE
+            return self._replicas.apply_state(topic_partition, change.state)
         log = self._logs.get(topic_partition)
         if log is None:
             self._replicas.add_unavailable(topic_partition)

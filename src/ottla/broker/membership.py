@@ -172,7 +172,7 @@ class Membership:
     def _on_metadata(self) -> None:
         cache = self._joined.cache
         self._fetchers.update_brokers(cache.brokers.values())
-        if cache.is_filled and not self._has_picture:
+        if cache.brokers and not self._has_picture:
             self._has_picture = True
             self._picture.give(None)
 
