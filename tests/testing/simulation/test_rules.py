@@ -244,7 +244,7 @@ def test_replica_is_read_out_of_a_partition() -> None:
         append(partition, messages)
     log = read_replica(partition, 1)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (0, 3, 3)
-    assert log.values() == {0: b"v0", 1: b"v0", 2: b"v1"}
+    assert log.values == {0: b"v0", 1: b"v0", 2: b"v1"}
     assert [batch.header.base_offset for batch in log.batches] == [0, 1]
     assert sum(len(batch.data) for batch in log.batches) == partition.log.size_bytes
 

@@ -24,7 +24,6 @@ class Sent(NamedTuple):
 class Ack(NamedTuple):
     """An acknowledgement under acks=all."""
 
-    partition: TopicPartition
     offset: Offset
     value: bytes
     leader_epoch: LeaderEpoch
@@ -65,7 +64,7 @@ class History:
 
     def __init__(self) -> None:
         self.values: dict[TopicPartition, dict[bytes, Sent]] = {}
-        self.acks: list[Ack] = []
+        self.acks: dict[TopicPartition, list[Ack]] = {}
         # Each run of a reader is a stretch without a seek.
         self.runs: dict[Reader, list[list[tuple[Offset, bytes]]]] = {}
         self.owners: dict[Assignment, dict[str, None]] = {}
@@ -90,7 +89,7 @@ class History:
         """A successful answer for one record, which is at `offset` unless that is UNKNOWN_OFFSET. Without acks=all it
         promises nothing, and is not kept."""
         if acks == ACKS_ALL:
-            self.acks.append(Ack(partition, offset, value, leader_epoch))
+            self.acks.setdefault(partition, []).append(Ack(offset, value, leader_epoch))
 
     def read(self, partition: TopicPartition, offset: Offset, value: bytes, by: str) -> None:
         """A record that a consumer got, in the order in which it got them."""
@@ -122,6 +121,6 @@ class History:
     def deleted(self, topic: str) -> None:
         """Forget a topic: another one of this name has nothing to do with it."""
         self.values = {partition: sent for partition, sent in self.values.items() if partition.topic != topic}
-        self.acks = [ack for ack in self.acks if ack.partition.topic != topic]
+        self.acks = {partition: acks for partition, acks in self.acks.items() if partition.topic != topic}
         self.runs = {reader: runs for reader, runs in self.runs.items() if reader.partition.topic != topic}
         self.commits = [commit for commit in self.commits if commit.partition.topic != topic]

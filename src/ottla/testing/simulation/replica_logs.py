@@ -1,6 +1,8 @@
 """What the replicas of a partition hold, read out of live cores for the rules to compare."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from ottla.core.disk import FileSlice
@@ -21,7 +23,8 @@ class StoredBatch(NamedTuple):
     data: bytes
 
 
-class ReplicaLog(NamedTuple):
+@dataclass(frozen=True)
+class ReplicaLog:
     """One replica, whole."""
 
     broker_id: BrokerId
@@ -30,6 +33,7 @@ class ReplicaLog(NamedTuple):
     log_end_offset: Offset
     batches: tuple[StoredBatch, ...]
 
+    @cached_property
     def values(self) -> dict[Offset, bytes]:
         """The values below the high watermark, by offset: what a consumer can read. Nulls count as empty."""
         found: dict[Offset, bytes] = {}

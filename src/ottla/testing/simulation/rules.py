@@ -117,31 +117,30 @@ class _SentCommit(NamedTuple):
 
 def acked_records_are_readable(history: History, partition: PartitionAtEnd) -> None:
     log = _led_log(partition)
-    values = log.values()
+    values = log.values
     offsets = {value: offset for offset, value in values.items()}
-    for ack in history.acks:
-        if ack.partition != partition.partition:
-            continue
+    for ack in history.acks.get(partition.partition, ()):
         offset = offsets.get(ack.value, 0) if ack.offset == UNKNOWN_OFFSET else ack.offset
         if offset >= log.log_start_offset:
             found = values.get(offset)
             if found != ack.value:
                 raise BrokenRule(
                     "acked records are readable",
-                    f"{ack.partition} offset {ack.offset}: {ack.value!r} acked in leader epoch {ack.leader_epoch}, "
-                    f"{found!r} found at leader {log.broker_id}, high watermark {log.high_watermark}",
+                    f"{partition.partition} offset {ack.offset}: {ack.value!r} acked in leader epoch "
+                    f"{ack.leader_epoch}, {found!r} found at leader {log.broker_id}, "
+                    f"high watermark {log.high_watermark}",
                 )
 
 
 def records_once_read_stay_readable(history: History, partition: PartitionAtEnd) -> None:
     """What a consumer saw was committed: it is neither lost nor replaced."""
     log = _led_log(partition)
-    values = log.values()
-    for by, of_read, offset, value in _reads(history):
-        if of_read == partition.partition and offset >= log.log_start_offset and values.get(offset) != value:
+    values = log.values
+    for by, _, offset, value in _reads(history, partition.partition):
+        if offset >= log.log_start_offset and values.get(offset) != value:
             raise BrokenRule(
                 "records once read stay readable",
-                f"{of_read} offset {offset}: {by} read {value!r}, {values.get(offset)!r} found at leader "
+                f"{partition.partition} offset {offset}: {by} read {value!r}, {values.get(offset)!r} found at leader "
                 f"{log.broker_id}, high watermark {log.high_watermark}",
             )
 
@@ -191,8 +190,10 @@ def no_duplicate_per_producer_sequence(partition: TopicPartition, replica: Repli
                 )
 
 
-def _reads(history: History) -> Iterator[tuple[str, TopicPartition, Offset, bytes]]:
+def _reads(history: History, only: TopicPartition | None = None) -> Iterator[tuple[str, TopicPartition, Offset, bytes]]:
     for reader, runs in history.runs.items():
+        if only not in (None, reader.partition):
+            continue
         for run in runs:
             for offset, value in run:
                 yield reader.by, reader.partition, offset, value
@@ -200,9 +201,10 @@ def _reads(history: History) -> Iterator[tuple[str, TopicPartition, Offset, byte
 
 def _sightings(history: History) -> Iterator[tuple[TopicPartition, Offset, bytes, str]]:
     """Every (partition, offset, value) that somebody learned of, with a name for how."""
-    for ack in history.acks:
-        if ack.offset != UNKNOWN_OFFSET:
-            yield ack.partition, ack.offset, ack.value, f"acked in leader epoch {ack.leader_epoch}"
+    for partition, acks in history.acks.items():
+        for ack in acks:
+            if ack.offset != UNKNOWN_OFFSET:
+                yield partition, ack.offset, ack.value, f"acked in leader epoch {ack.leader_epoch}"
     for by, partition, offset, value in _reads(history):
         yield partition, offset, value, f"read by {by}"
 
