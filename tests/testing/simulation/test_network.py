@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.testing.simulation.network import CLOSED, RESET, Endpoint, Latency, SimulatedNetwork
+from ottla.testing.simulation.endpoint import CLOSED, RESET, Endpoint
+from ottla.testing.simulation.network import Latency, SimulatedNetwork
 from ottla.testing.simulation.scheduler import ProcessLoop, Scheduler
 
 REFUSED = "not reached: Connection refused"

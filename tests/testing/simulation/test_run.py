@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from ottla.testing.simulation.broken_rule import BrokenRule
 from ottla.testing.simulation.command import simulate
 from ottla.testing.simulation.fault_plan import FaultPlan, FaultSettings
-from ottla.testing.simulation.run import RunResult, RunSettings, SimulatedRun
+from ottla.testing.simulation.run import RunResult, RunSettings, SimulatedRun, first_failure
 
 ONE = RunSettings(brokers=1, duration_s=30, partitions=2, producers=1, faults=FaultSettings(interval_s=2))
 
@@ -64,13 +64,10 @@ def test_members_of_a_group_read_commit_leave_and_come_back() -> None:
 
 def test_what_was_acked_and_not_fsynced_is_missed_after_a_loss_of_power() -> None:
     settings = ONE._replace(flush_messages=0, faults=FaultSettings(interval_s=5, kinds=("power-off",)))
-    broken: list[str] = []
-    for seed in range(1, 5):
-        try:
-            run(seed, settings)
-        except BrokenRule as error:
-            broken.append(error.name)
-    assert broken
+    found = first_failure(range(1, 5), settings)
+    assert found is not None
+    assert isinstance(found[1], BrokenRule)
+    assert first_failure(range(1, 3), ONE) is None
 
 
 def test_a_fault_of_an_unknown_kind_is_refused() -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final, Self, TypeVar
 from ottla.core.clock import wall_clock_ms
 from ottla.core.types import BrokerId
 from ottla.testing.simulation.cluster import SimulatedCluster
-from ottla.testing.simulation.network import Endpoint
+from ottla.testing.simulation.endpoint import Endpoint
 from ottla.testing.simulation.process import PORT
 from ottla.testing.simulation.scheduler import ProcessLoop
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from ottla.clients.network.base import BaseNetwork
 from ottla.clients.network.port import OnResponse
@@ -10,11 +10,15 @@ from ottla.core.types import BrokerId
 from ottla.links.addresses import Address
 from ottla.links.errors import ClientError
 from ottla.links.settings import NetworkSettings
-from ottla.links.wire import Channel, Encode, Wire
+from ottla.links.wire import Channel, Encode, InFlightRequest, OnFrame, Wire
 from ottla.protocol.message import ApiMessage
+from ottla.testing.simulation.broken_rule import BrokenRule
 from ottla.testing.simulation.links import SimulatedLinks
 from ottla.testing.simulation.network import SimulatedNetwork
 from ottla.testing.simulation.scheduler import ProcessLoop, Scheduler, Timer
+
+# What a wire says of an answer that no fault of the network explains; a client only connects anew.
+_NOT_THE_PROTOCOL: Final = ("was expected", "unreadable answer", "was announced", "refuses every version")
 
 
 class SimulatedClientNetwork(BaseNetwork):
@@ -40,6 +44,22 @@ class SimulatedClientNetwork(BaseNetwork):
 
     def open(self, address: Address, wire: Wire) -> Channel:
         return self._links.open(address, wire)
+
+    def _new_request(
+        self,
+        api_key: int,
+        encode: Encode,
+        on_frame: OnFrame,
+        versions: tuple[int, int],
+        timeout_ms: int | None,
+        expects_response: bool,
+    ) -> InFlightRequest:
+        def on_checked_frame(version: int, frame: memoryview | ClientError) -> None:
+            if isinstance(frame, ClientError) and any(sign in str(frame) for sign in _NOT_THE_PROTOCOL):
+                raise BrokenRule("a broker keeps to the protocol", str(frame))
+            on_frame(version, frame)
+
+        return super()._new_request(api_key, encode, on_checked_frame, versions, timeout_ms, expects_response)
 
 
 class Outcome:

@@ -61,8 +61,6 @@ def simulate(
         raise click.UsageError(f"no faults of these kinds: {', '.join(unknown)}")
     if (trace or log) and seed is None:
         raise click.UsageError("--trace and --log are for one run: name it by --seed")
-    if not log:
-        logging.disable(logging.CRITICAL)
     settings = RunSettings(
         brokers=brokers,
         partitions=partitions,
@@ -74,7 +72,13 @@ def simulate(
     )
     chosen = [seed] if seed is not None else range(first, first + seeds)
     seen: dict[str, int] = {}
-    failed = [each for each in chosen if not _run(each, settings, seen, is_traced=trace, ends=not keep_going)]
+    disabled = logging.root.manager.disable
+    if not log:
+        logging.disable(logging.CRITICAL)
+    try:
+        failed = [each for each in chosen if not _run(each, settings, seen, is_traced=trace, ends=not keep_going)]
+    finally:
+        logging.disable(disabled)
     click.echo(f"seen: {', '.join(f'{what} {count}' for what, count in sorted(seen.items())) or 'nothing'}")
     if failed:
         click.echo(f"{len(failed)} of {len(chosen)} runs failed; seeds {', '.join(map(str, failed))}", err=True)

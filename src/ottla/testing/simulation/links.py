@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from ottla.core.types import Buffer
 from ottla.links.addresses import Address
 from ottla.links.wire import Wire
-from ottla.testing.simulation.network import Endpoint, Host, SimulatedNetwork
+from ottla.testing.simulation.endpoint import Endpoint
+from ottla.testing.simulation.network import Host, SimulatedNetwork
 from ottla.testing.simulation.scheduler import ProcessLoop, Timer
 
 

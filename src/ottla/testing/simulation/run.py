@@ -3,7 +3,7 @@
 A run that breaks a rule raises `BrokenRule`; any other exception is a bug that the faults brought to light.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ottla.broker.steps import Running
@@ -255,6 +255,16 @@ class SimulatedRun:
 
     def _is_rebalancing(self) -> bool:
         return any(member.is_rebalancing for member in self.members)
+
+
+def first_failure(seeds: Iterable[int], settings: RunSettings | None = None) -> tuple[int, Exception] | None:
+    """The first of these seeds whose run breaks a rule or fails in another way, with the reason; None if none does."""
+    for seed in seeds:
+        try:
+            SimulatedRun(seed, settings).run()
+        except Exception as error:  # noqa: BLE001 - the caller judges it
+            return seed, error
+    return None
 
 
 def _properties(settings: RunSettings) -> dict[str, str]:

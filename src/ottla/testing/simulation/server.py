@@ -16,7 +16,8 @@ from ottla.core.types import Buffer
 from ottla.net.limits import NetworkLimits
 from ottla.net.order import AnswerOrder
 from ottla.testing.simulation import network
-from ottla.testing.simulation.network import Endpoint, Host, SimulatedNetwork
+from ottla.testing.simulation.endpoint import Endpoint
+from ottla.testing.simulation.network import Host, SimulatedNetwork
 from ottla.testing.simulation.scheduler import ProcessLoop, Timer
 
 _unpack_size = Struct(">i").unpack_from
