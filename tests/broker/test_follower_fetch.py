@@ -1,5 +1,6 @@
 """Fetches of followers: what they get, what they say by asking, their session, and how they wait."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -540,6 +541,34 @@ def test_waiting_follower_has_one_place_whatever_the_number_of_its_partitions() 
     waiting(cluster.send(session=(session_id, 1)))
     assert cluster.hand.waiting.fetches.watched == 1
     assert not cluster.fetches_of(2).news
+
+
+def calls_of_a_fetch(partitions: int) -> int:
+    """Python functions called for a record of one partition: its append, the answer, the fetch that commits it."""
+    cluster = Cluster(state_of(1, 2, replicas=(1, 2)))
+    for number in range(1, partitions):
+        cluster.add_partition(number, state_of(1, 2, replicas=(1, 2)))
+    session_id = opened(cluster, *(at(0, number) for number in range(partitions)))
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        answer = waiting(cluster.send(session=(session_id, 1)))
+        cluster.appended(1)
+        cluster.hand.turn()
+        fetched = cluster.one(at(1), session=(session_id, 2))
+    finally:
+        sys.setprofile(None)
+    assert (answer.is_complete, fetched.high_watermark) == (True, 1)
+    return calls
+
+
+def test_idle_partitions_cost_nothing() -> None:
+    assert calls_of_a_fetch(1000) <= 1.1 * calls_of_a_fetch(10)
 
 
 def test_appends_of_one_turn_are_one_answer_and_refused_growth_does_not_matter() -> None:

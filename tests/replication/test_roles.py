@@ -40,6 +40,12 @@ def test_older_version_within_the_epoch_is_ignored() -> None:
     assert leader.isr == (1, 2)
 
 
+def test_older_version_with_another_leader_is_ignored() -> None:
+    leader = Leader(state_of(version=3))
+    assert leader.replicas.apply_state(ORDERS, state_of(leader=-1, version=2)) == NONE
+    assert leader.partition.is_led_here
+
+
 def test_partition_without_a_leader_is_led_when_that_is_said_in_the_same_epoch() -> None:
     leader = Leader(state_of(leader=-1))
     assert not leader.partition.is_led_here

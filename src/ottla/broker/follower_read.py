@@ -98,7 +98,7 @@ class FollowerRead:
         if diverging is not None:
             return _answered(partition, ErrorCode.NONE, diverging), 0
         try:
-            read = partition.read_as_replica(
+            read = partition.log.read(
                 wanted.fetch_offset, max_bytes=min(bytes_left, wanted.partition_max_bytes), at_least_one=is_first
             )
         except StorageError as error:

@@ -396,7 +396,3 @@ class Partition:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         self.log.advance_log_start_offset(offset)
         return ErrorCode.NONE
-
-    def read_as_replica(self, offset: Offset, *, max_bytes: int, at_least_one: bool) -> LogRead:
-        """What a follower may copy: all of the log."""
-        return self.log.read(offset, max_bytes=max_bytes, at_least_one=at_least_one)

@@ -160,9 +160,10 @@ class Replicas:
         known = partition.state
         if state.leader_epoch < known.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if state.leader_epoch == known.leader_epoch and state.leader == known.leader and state.version <= known.version:
-            return ErrorCode.NONE  # a leader may have written since: it knows more than the controller
-        self.update_state(topic_partition, state)
+        # Of the same version and with another leader: until now the partition had none here, as at a start.
+        is_known = state.version < known.version or (state.version == known.version and state.leader == known.leader)
+        if state.leader_epoch > known.leader_epoch or not is_known:
+            self.update_state(topic_partition, state)
         return ErrorCode.NONE
 
     def update_state(self, topic_partition: TopicPartition, state: PartitionState) -> None:
