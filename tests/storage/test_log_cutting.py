@@ -19,6 +19,7 @@ from tests.storage.log_making import (
     read_all,
     values_of,
 )
+from tests.storage.managed_logs import ManagedLogs
 
 _SMALL_SEGMENTS = LogConfig(segment_bytes=1000, index_interval_bytes=100, retention_ms=-1)
 
@@ -269,3 +270,22 @@ def test_everything_survives_a_close_and_a_loss_of_power(disk: SimulatedDisk) ->
     assert [record.offset for record in read_all(reloaded)] == list(range(20))
     assert reloaded.leader_epochs.entries() == [(0, 0)]
     assert reloaded.recovery.is_clean
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_loss_of_power_after_a_truncation_never_mixes_old_batches_with_new_ones(seed: int) -> None:
+    """The new batches end where the old ones did, and the next segment begins: what is cut may come back before it."""
+    disk = SimulatedDisk(seed)
+    config = LogConfig(segment_bytes=1000)
+    broker = ManagedLogs(disk, config=config)
+    log = broker.create()
+    for _ in range(20):
+        append(log, b"old" * 20, leader_epoch=1)
+    flush(log)
+    broker.manager.await_truncation(log, 4, lambda: None)
+    broker.manager.truncate_log(log, 4, NOW_MS)
+    for _ in range(12):
+        append(log, b"new" * 20, leader_epoch=2)
+    values = ManagedLogs(disk.crash(), config=config).values()
+    assert values[:4] == [b"old" * 20] * 4
+    assert len(set(values[4:])) <= 1

@@ -395,7 +395,7 @@ class Log:
         self._flush.note_truncation()
         self._was_changed = True
         try:
-            self.log_end_offset, removed = self._segments.truncate_to(offset)
+            self.log_end_offset, removed = self._segments.truncate_to(offset, now_ms)
             self._after_truncation(now_ms)
         except (OSError, CorruptBatch) as error:
             raise StorageError(f"{self.name}: truncation to {offset} failed: {error}") from error

@@ -230,11 +230,13 @@ class SegmentList:
 
     # Truncation and deletion
 
-    def truncate_to(self, offset: Offset) -> tuple[Offset, list[str]]:
+    def truncate_to(self, offset: Offset, now_ms: TimestampMs) -> tuple[Offset, list[str]]:
         """Drop every batch that ends at or after `offset`; returns the log's new end and the files to be removed.
 
         The first segment must begin at or below `offset`. Later segments go newest first, so that whatever part of
-        the renames survives a crash, what is left has no hole.
+        the renames survives a crash, what is left has no hole. What is appended next goes to a file of its own: in the
+        place of what was cut, a loss of power could leave some of the old batches before some of the new ones, and
+        nothing would tell that they do not belong together.
         """
         removed = []
         size_before = self.size_bytes
@@ -242,7 +244,16 @@ class SegmentList:
             removed += self._drop_last()
         truncated_offset = self.active.truncate_to(offset)
         self._not_appended_bytes -= size_before - self.size_bytes
-        return (offset if truncated_offset is None else min(truncated_offset, offset)), removed
+        if truncated_offset is None:
+            return offset, removed
+        end_offset = min(truncated_offset, offset)
+        if self.active.size_bytes:
+            self.roll(end_offset, now_ms)
+        else:
+            self._needs_dir_sync = True
+            removed += self.active.rename_to_deleted()
+            self.segments[-1] = self.active = self._new_segment(self.active.base_offset, now_ms)
+        return end_offset, removed
 
     def _drop_last(self) -> list[str]:
         self._needs_dir_sync = True
