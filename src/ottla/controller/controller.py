@@ -14,7 +14,7 @@ from ottla.controller.ports import ControllerPorts
 from ottla.controller.queue import EventQueue
 from ottla.controller.state import ClusterState, StoredBrokerConfigs
 from ottla.controller.term import Alone, ControllerTerm, Surroundings
-from ottla.controller.topic_faults import TopicFault
+from ottla.controller.topic_faults import TopicFault, not_controller
 from ottla.controller.topics import Topics
 from ottla.coordination import paths
 from ottla.coordination.store import ANY_VERSION, Check, Code, Delete, Result, SessionState, Store, WatchEvent
@@ -153,7 +153,7 @@ class Controller:
     ) -> None:
         """Elect for these partitions, or for all: each ends with why not, or None. The fault is NOT_CONTROLLER."""
         if self._term is None or not self._is_active:
-            on_done(TopicFault(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster."))
+            on_done(not_controller())
         else:
             elect_leaders(self._term.state, self._term.elections, strategy, partitions, on_done)
 

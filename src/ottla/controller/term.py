@@ -4,7 +4,7 @@ It takes the cluster over, then follows what happens: each part reacts to one ki
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from ottla.controller.broadcast import Broadcast
@@ -24,6 +24,7 @@ from ottla.controller.live_brokers import Brokers, LiveBrokers
 from ottla.controller.node_removal import NodeRemoval
 from ottla.controller.notifications import Notifications
 from ottla.controller.partition_elections import PartitionElections
+from ottla.controller.placement import PARTITIONS_MAX
 from ottla.controller.ports import ControllerPorts
 from ottla.controller.preferred_leaders import Balance, PreferredElectionNode
 from ottla.controller.queue import EventQueue
@@ -37,12 +38,15 @@ from ottla.controller.tree_loader import TreeError
 from ottla.coordination import paths
 from ottla.coordination.node_json import MalformedNodeError
 from ottla.coordination.store import Result, Store
-from ottla.core.cluster import BrokerInfo, TopicImage
+from ottla.core.cluster import BrokerInfo, PartitionState, TopicImage
 from ottla.core.config.current import CurrentConfig
 from ottla.core.control import ControlAnswer, ControlRequest, LeaderAndIsr, StopReplicas
-from ottla.core.types import BrokerId, TopicPartition
+from ottla.core.types import NO_LEADER_EPOCH, BrokerId, TopicPartition
 
 _LOG = logging.getLogger("ottla.controller")
+
+_LED_AT_ONCE_MAX = 1_000  # partitions whose nodes are made with their topic, some 300 KB
+_EARLY_CHANGES_MAX = 10_000  # of topics that nobody ever creates
 
 
 class Alone(NamedTuple):
@@ -95,6 +99,8 @@ class ControllerTerm:
         self._is_alone = False
         self._is_made = False
         self._latest_brokers: Brokers = {}
+        # Partitions that their leaders changed before this controller knew of them: their creation is on its way.
+        self._early_changes: dict[TopicPartition, None] = {}
         self._sends = False  # not before the elections of the take-over are done: all of it is one picture
 
     def take_over(self, alone: Alone | None) -> None:
@@ -115,6 +121,7 @@ class ControllerTerm:
         if self._is_made:
             self.balance.close()
             self.queue.close()
+            self.elections.close()
             self.shutdowns.close()
             self.deletions.close()
             self.broadcast.close()
@@ -127,13 +134,30 @@ class ControllerTerm:
             return
         if isinstance(delta, TopicConfigChanged):
             self._around.on_topic_configs(delta.topic, delta.configs)
-        self._broadcast(delta, on_applied)
         # Brokers may have gone since it was decided, and of topics found in the tree nobody leads a partition yet.
         if isinstance(delta, TopicCreated):
-            name = delta.image.name
-            self.elections.want([TopicPartition(name, partition) for partition in delta.image.partitions])
+            self._add(delta, delta.image.name, delta.image.partitions, on_applied)
         elif isinstance(delta, PartitionsAdded):
-            self.elections.want([TopicPartition(delta.topic, partition) for partition in delta.partitions])
+            self._add(delta, delta.topic, delta.partitions, on_applied)
+        else:
+            self._broadcast(delta, on_applied)
+
+    def _add(
+        self,
+        delta: TopicDelta,
+        topic: str,
+        added: Mapping[int, PartitionState],
+        on_applied: Callable[[], None],
+    ) -> None:
+        partitions = [TopicPartition(topic, partition) for partition in added]
+        is_led = all(state.leader_epoch != NO_LEADER_EPOCH for state in added.values())
+        self._broadcast(delta, on_applied if is_led else lambda: None)
+        self.elections.want(partitions)
+        if not is_led:
+            self.elections.when_idle(lambda: self._on_led(partitions, on_applied), on_applied)
+        early = self._early_changes
+        if early:
+            self.elections.refresh([found for found in partitions if early.pop(found, found) is None])
 
     def _delete(self, image: TopicImage, on_deleted: Callable[[], None]) -> None:
         def on_files_gone() -> None:
@@ -144,6 +168,10 @@ class ControllerTerm:
                 NodeRemoval(self._store, image.name, on_deleted).start()
 
         self.deletions.start(image, on_files_gone)
+
+    def _on_led(self, partitions: list[TopicPartition], on_applied: Callable[[], None]) -> None:
+        states = [self.state.partition(topic_partition) for topic_partition in partitions]
+        self.broadcast.when_led([state for state in states if state is not None], on_applied)
 
     def _broadcast(self, delta: TopicDelta, on_applied: Callable[[], None]) -> None:
         if self._sends:
@@ -198,12 +226,13 @@ class ControllerTerm:
             random_bytes=around.ports.random_bytes,
             live_brokers=state.live_brokers,
             controller_epoch=lambda: self.epoch,
+            led_at_once_max=PARTITIONS_MAX if self._is_alone else _LED_AT_ONCE_MAX,
         )
         self.brokers = BrokerChanges(state, self.elections, self.broadcast, self.deletions)
         self.shutdowns = ControlledShutdowns(state, self.elections, self.broadcast)
         self.failures = ReplicaFailures(state, self.elections, self.broadcast)
         self.balance = Balance(state, self.elections, around.current, around.ports)
-        self.deletion_notes = DeletionNotes(self._store, around.topics)
+        self.deletion_notes = DeletionNotes(self._store, around.topics, around.current)
         self._is_made = True
 
     def _apply_elected(self, delta: TopicDelta) -> None:
@@ -239,6 +268,8 @@ class ControllerTerm:
             except MalformedNodeError as error:
                 _LOG.error("%s", error)
         self.elections.refresh([found for found in changed if self.state.partition(found) is not None])
+        if len(self._early_changes) < _EARLY_CHANGES_MAX:
+            self._early_changes.update({found: None for found in changed if found.topic not in self.state.topics})
 
     def _on_answer(self, broker_id: BrokerId, request: ControlRequest, answer: ControlAnswer) -> None:
         if answer.error_code:

@@ -14,6 +14,7 @@ from ottla.coordination import paths
 from ottla.coordination.node_json import MalformedNodeError
 from ottla.coordination.store import ANY_VERSION, Delete, Result, WatchEvent, WatchKind
 from ottla.core.cluster import TopicImage
+from ottla.core.config.current import CurrentConfig
 
 _LOG = logging.getLogger("ottla.controller")
 
@@ -101,11 +102,15 @@ class TopicWatches:
 
 
 class DeletionNotes:
-    """Watches /admin/delete_topics; a note without a topic goes, or it would take the next one of that name away."""
+    """Watches /admin/delete_topics; a note without a topic goes, or it would take the next one of that name away.
 
-    def __init__(self, store: FencedStore, topics: Topics) -> None:
+    So does every note of somebody else while `delete.topic.enable` is off.
+    """
+
+    def __init__(self, store: FencedStore, topics: Topics, current: CurrentConfig) -> None:
         self._store = store
         self._topics = topics
+        self._current = current
 
     def start(self) -> None:
         self._store.children(
@@ -117,7 +122,7 @@ class DeletionNotes:
         for name in noted:
             if name in state.being_deleted:
                 continue
-            if name in state.topics:
+            if name in state.topics and self._current.value.get_bool("delete.topic.enable"):
                 self._topics.finish_deletion(name, partial(_note_end, name))
             else:
                 self._store.multi([Delete(paths.delete_topic_path(name), ANY_VERSION)], lambda _: None)
