@@ -9,25 +9,14 @@ from collections.abc import Iterable
 from ottla.controller.broadcast import Broadcast
 from ottla.controller.deltas import BrokersChanged
 from ottla.controller.live_brokers import Brokers
+from ottla.controller.partition_decisions import suspicious
 from ottla.controller.partition_elections import PartitionElections
 from ottla.controller.state import ClusterState
 from ottla.controller.topic_deletions import TopicDeletions
 from ottla.core.cluster import BrokerInfo
-from ottla.core.types import BrokerId, TopicPartition
+from ottla.core.types import BrokerId
 
 _LOG = logging.getLogger("ottla.controller")
-
-
-def suspicious(state: ClusterState) -> list[TopicPartition]:
-    """Partitions without a live leader, or with a dead broker among the in-sync replicas."""
-    live = frozenset(state.brokers)
-    found = []
-    for name, image in state.topics.items():
-        if name not in state.being_deleted:
-            for partition, known in image.partitions.items():
-                if known.leader not in live or not live.issuperset(known.isr):
-                    found.append(TopicPartition(name, partition))
-    return found
 
 
 class BrokerChanges:
