@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from ottla.controller.broadcast import Broadcast
 from ottla.controller.deltas import BrokersChanged
 from ottla.controller.live_brokers import Brokers
-from ottla.controller.partition_decisions import suspicious
 from ottla.controller.partition_elections import PartitionElections
 from ottla.controller.state import ClusterState
 from ottla.controller.topic_deletions import TopicDeletions
@@ -66,7 +65,7 @@ class BrokerChanges:
         self._broadcast.brokers_changed(delta)
         for broker_id in went:
             self._deletions.on_broker_went(broker_id)
-        self._elections.want(suspicious(self._state))
+        self._elections.want(self._state.suspicious_partitions())
 
     def _come(self, came: Iterable[BrokerInfo]) -> None:
         delta = BrokersChanged(came=tuple(came))
@@ -77,7 +76,7 @@ class BrokerChanges:
         for broker_id in ids:
             self._deletions.on_broker_came(broker_id)
         self._broadcast.send_picture(ids)
-        self._elections.want(suspicious(self._state))
+        self._elections.want(self._state.suspicious_partitions())
 
 
 def _is_same(broker: BrokerInfo, other: BrokerInfo | None) -> bool:

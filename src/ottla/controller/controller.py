@@ -9,11 +9,11 @@ from ottla.controller.config_notes import ConfigNotes
 from ottla.controller.configs import Configs
 from ottla.controller.deltas import TopicConfigChanged
 from ottla.controller.election import Election, ElectionResult
-from ottla.controller.partition_decisions import Strategy
 from ottla.controller.ports import ControllerPorts
 from ottla.controller.queue import EventQueue
 from ottla.controller.state import ClusterState, StoredBrokerConfigs
-from ottla.controller.term import Alone, ControllerTerm, Surroundings
+from ottla.controller.surroundings import Surroundings
+from ottla.controller.term import Alone, ControllerTerm
 from ottla.controller.topic_faults import TopicFault, not_controller
 from ottla.controller.topics import Topics
 from ottla.coordination import paths
@@ -25,6 +25,7 @@ from ottla.core.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.controller.leader_requests import ElectionOutcomes
+    from ottla.controller.partition_decisions import Strategy
 
 _LOG = logging.getLogger("ottla.controller")
 
@@ -150,7 +151,7 @@ class Controller:
 
     def elect_leaders(
         self,
-        strategy: Strategy,
+        strategy: "Strategy",
         partitions: list[TopicPartition] | None,
         on_done: "Callable[[ElectionOutcomes | TopicFault], None]",
     ) -> None:
@@ -160,8 +161,7 @@ class Controller:
         else:
             from ottla.controller.leader_requests import elect_leaders
 
-            parts = self._term.parts
-            elect_leaders(parts.state, parts.elections, strategy, partitions, on_done)
+            elect_leaders(self._term.state, self._term.parts.elections, strategy, partitions, on_done)
 
     def _elect(self) -> None:
         self._attempt += 1
@@ -194,7 +194,7 @@ class Controller:
 
     def _on_ready(self, term: ControllerTerm) -> None:
         self._is_active = True
-        self.configs.use(term.parts.queue)
+        self.configs.use(term.queue)
         self._on_elected(term.epoch)
 
     def _on_over(self, reason: str) -> None:

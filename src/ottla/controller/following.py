@@ -23,7 +23,7 @@ from ottla.coordination.store import Result
 from ottla.core.types import TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.controller.term import TermParts
+    from ottla.controller.term import ControllerTerm
 
 _LOG = logging.getLogger("ottla.controller")
 
@@ -39,7 +39,7 @@ class Following:
         self._take_over = TakeOver(store, self._watches, on_picture)
         self._live_brokers = LiveBrokers(store, self._on_brokers)
         self._latest_brokers: Brokers = {}
-        self._parts: TermParts | None = None
+        self._term: ControllerTerm | None = None
         # Partitions that their leaders changed before this controller knew of them: their creation is on its way.
         self._early_changes: dict[TopicPartition, None] = {}
 
@@ -47,14 +47,15 @@ class Following:
         self._live_brokers.start()
         self._take_over.start()
 
-    def start(self, parts: "TermParts") -> None:
+    def start(self, term: "ControllerTerm") -> None:
         """The take-over is done; what happened since it was read comes now."""
-        self._parts = parts
-        state, elections, broadcast, around = parts.state, parts.elections, parts.broadcast, parts.around
+        self._term = term
+        state, parts, around = term.state, term.parts, term.around
+        elections, broadcast = parts.elections, parts.broadcast
         self._brokers = BrokerChanges(state, elections, broadcast, parts.deletions)
         self.shutdowns = ControlledShutdowns(state, elections, broadcast)
         self._balance = Balance(state, elections, around.current, around.ports)
-        self._watches.start(parts.queue)
+        self._watches.start(term.queue)
         parts.deletion_notes.start()
         self._brokers.on_brokers(self._latest_brokers)
         Notifications(self._store, paths.ISR_CHANGE_NOTIFICATION, self._on_isr_changes).start()
@@ -63,32 +64,32 @@ class Following:
         self._balance.start()
 
     def close(self) -> None:
-        if self._parts is not None:
+        if self._term is not None:
             self._balance.close()
             self.shutdowns.close()
 
     def on_added(self, partitions: list[TopicPartition]) -> None:
         """The controller knows these now."""
         early = self._early_changes
-        if early and self._parts is not None:
-            self._parts.elections.refresh([found for found in partitions if early.pop(found, found) is None])
+        if early and self._term is not None:
+            self._term.parts.elections.refresh([found for found in partitions if early.pop(found, found) is None])
 
     def _on_brokers(self, brokers: Brokers) -> None:
         self._latest_brokers = brokers
-        if self._parts is None:
+        if self._term is None:
             self._take_over.on_brokers(brokers)
         else:
             self._brokers.on_brokers(brokers)
 
     def _on_isr_changes(self, found: list[Result]) -> None:
-        assert self._parts is not None
-        state = self._parts.state
+        assert self._term is not None
+        state = self._term.state
         changed: dict[TopicPartition, None] = {}
         for result in found:
             try:
                 changed.update(dict.fromkeys(paths.decode_partition_set(result.path, result.value)))
             except MalformedNodeError as error:
                 _LOG.error("%s", error)
-        self._parts.elections.refresh([known for known in changed if state.partition(known) is not None])
+        self._term.parts.elections.refresh([known for known in changed if state.partition(known) is not None])
         if len(self._early_changes) < _EARLY_CHANGES_MAX:
             self._early_changes.update({early: None for early in changed if early.topic not in state.topics})

@@ -27,18 +27,6 @@ class Strategy(IntEnum):
     UNCLEAN = 2  # any replica that is online, where nobody leads
 
 
-def suspicious(state: ClusterState) -> list[TopicPartition]:
-    """Partitions without a live leader, or with a dead broker among the in-sync replicas."""
-    live = frozenset(state.brokers)
-    found = []
-    for name, image in state.topics.items():
-        if name not in state.being_deleted:
-            for partition, known in image.partitions.items():
-                if known.leader not in live or not live.issuperset(known.isr):
-                    found.append(TopicPartition(name, partition))
-    return found
-
-
 def decide_partition(
     topic_partition: TopicPartition,
     state: PartitionState,

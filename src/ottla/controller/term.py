@@ -8,9 +8,6 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.controller.broadcast import Broadcast
-from ottla.controller.broker_channels import BrokerChannels
-from ottla.controller.deletion_notes import DeletionNotes
 from ottla.controller.deltas import (
     PartitionsAdded,
     TopicConfigChanged,
@@ -20,21 +17,14 @@ from ottla.controller.deltas import (
 )
 from ottla.controller.election import ElectionResult
 from ottla.controller.fenced_store import FencedStore
-from ottla.controller.partition_decisions import suspicious
-from ottla.controller.partition_elections import PartitionElections
 from ottla.controller.picture import Picture
 from ottla.controller.placement import PARTITIONS_MAX
-from ottla.controller.ports import ControllerPorts
 from ottla.controller.queue import EventQueue
-from ottla.controller.replica_failures import ReplicaFailures
-from ottla.controller.state import ClusterState, StoredBrokerConfigs
-from ottla.controller.topic_deletions import TopicDeletions
-from ottla.controller.topics import Topics
+from ottla.controller.state import ClusterState
+from ottla.controller.surroundings import Surroundings
 from ottla.controller.tree_loader import TreeError
 from ottla.coordination import paths
-from ottla.coordination.store import Store
 from ottla.core.cluster import BrokerInfo, PartitionState, TopicImage
-from ottla.core.config.current import CurrentConfig
 from ottla.core.control import (
     ControlAnswer,
     ControlledShutdown,
@@ -47,6 +37,7 @@ from ottla.core.types import NO_LEADER_EPOCH, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.controller.following import Following
+    from ottla.controller.term_parts import TermParts
 
 _LOG = logging.getLogger("ottla.controller")
 
@@ -58,34 +49,6 @@ class Alone(NamedTuple):
 
     broker: BrokerInfo
     images: Collection[TopicImage]
-
-
-class Surroundings(NamedTuple):
-    """What all terms of one broker have in common."""
-
-    store: Store
-    ports: ControllerPorts
-    current: CurrentConfig
-    broker_id: BrokerId
-    topics: Topics
-    stored_configs: Callable[[], StoredBrokerConfigs]
-    ignores_case: Callable[[], bool]
-    # The controller's own broker uses a topic's config at once; others hear of it by the note in the store.
-    on_topic_configs: Callable[[str, dict[str, str]], None]
-
-
-class TermParts(NamedTuple):
-    """All that controls during one term, made of what the take-over found."""
-
-    around: Surroundings
-    state: ClusterState
-    channels: BrokerChannels
-    broadcast: Broadcast
-    elections: PartitionElections
-    deletions: TopicDeletions
-    queue: EventQueue
-    failures: ReplicaFailures
-    deletion_notes: DeletionNotes
 
 
 class ControllerTerm:
@@ -100,7 +63,7 @@ class ControllerTerm:
         on_over: Callable[[str], None],
     ) -> None:
         """`on_over` is called with the reason why this broker can't go on as the controller; it then calls `close`."""
-        self._around = around
+        self.around = around
         self.epoch = elected.epoch
         self.epoch_version = elected.epoch_version
         self._on_ready = on_ready
@@ -112,13 +75,29 @@ class ControllerTerm:
             on_fenced=lambda: on_over("another broker has raised the controller's epoch, or the session ended"),
         )
         self._following: Following | None = None
+        self._state: ClusterState | None = None
         self._parts: TermParts | None = None
         self._sends = False  # not before the elections of the take-over are done: all of it is one picture
 
     @property
-    def parts(self) -> TermParts:
-        """There are none before the tree is read."""
-        assert self._parts is not None
+    def state(self) -> ClusterState:
+        """There is none before the tree is read."""
+        assert self._state is not None
+        return self._state
+
+    @property
+    def parts(self) -> "TermParts":
+        if self._parts is None:
+            from ottla.controller.term_parts import make_parts
+
+            self._parts = make_parts(
+                self.around,
+                self._store,
+                self.state,
+                epoch=self.epoch,
+                apply=self._apply_elected,
+                on_answer=self._on_answer,
+            )
         return self._parts
 
     def take_over(self, alone: Alone | None) -> None:
@@ -137,14 +116,14 @@ class ControllerTerm:
     def close(self) -> None:
         """Nothing is written, sent or called back any more, but for the refusals of whoever waits."""
         self._store.close()
-        parts = self._parts
-        if parts is not None:
-            parts.queue.close()
-            parts.elections.close()
+        if self._state is not None:
+            self.queue.close()
+        if self._parts is not None:
+            self._parts.elections.close()
             if self._following is not None:
                 self._following.close()
-            parts.deletions.close()
-            parts.broadcast.close()
+            self._parts.deletions.close()
+            self._parts.broadcast.close()
 
     def controlled_shutdown(
         self, request: ControlledShutdown, on_answer: Callable[[ControlledShutdownAnswer], None]
@@ -158,14 +137,14 @@ class ControllerTerm:
         """What the queue has decided and written; the state has it already."""
         if isinstance(delta, TopicDeletionStarted):
             self._broadcast(delta, lambda: None)
-            self._delete(self.parts.state.topics[delta.topic], on_applied)
+            self._delete(self.state.topics[delta.topic], on_applied)
         elif isinstance(delta, TopicCreated):
             self._add(delta, delta.image.name, delta.image.partitions, on_applied)
         elif isinstance(delta, PartitionsAdded):
             self._add(delta, delta.topic, delta.partitions, on_applied)
         else:
             if isinstance(delta, TopicConfigChanged):
-                self._around.on_topic_configs(delta.topic, delta.configs)
+                self.around.on_topic_configs(delta.topic, delta.configs)
             self._broadcast(delta, on_applied)
 
     def _add(
@@ -183,7 +162,7 @@ class ControllerTerm:
             self._following.on_added(partitions)
 
     def _on_led(self, partitions: list[TopicPartition], on_applied: Callable[[], None]) -> None:
-        states = [self.parts.state.partition(topic_partition) for topic_partition in partitions]
+        states = [self.state.partition(topic_partition) for topic_partition in partitions]
         self.parts.broadcast.when_led([state for state in states if state is not None], on_applied)
 
     def _delete(self, image: TopicImage, on_deleted: Callable[[], None]) -> None:
@@ -210,39 +189,14 @@ class ControllerTerm:
         if isinstance(picture, TreeError):
             self._on_over(str(picture))
             return
-        parts = self._parts = self._make_parts(picture)
-        for broker in picture.brokers.values():
-            parts.channels.open(broker)
-        self._around.topics.use(parts.queue)
-        parts.deletion_notes.take_up(picture.noted_deletions)
-        parts.elections.want(suspicious(parts.state))
-        parts.elections.when_idle(self._on_elected)
-
-    def _make_parts(self, picture: Picture) -> TermParts:
-        around = self._around
-        state = ClusterState(
+        around = self.around
+        state = self._state = ClusterState(
             picture.images.values(),
             around.stored_configs(),
             brokers=picture.brokers.values(),
             ignores_case=around.ignores_case(),
         )
-        channels = BrokerChannels(
-            around.ports,
-            controller_id=around.broker_id,
-            controller_epoch=self.epoch,
-            live_brokers=lambda: tuple(state.brokers.values()),
-            on_answer=self._on_answer,
-        )
-        broadcast = Broadcast(state, channels, broker_id=around.broker_id)
-        elections = PartitionElections(
-            self._store,
-            state,
-            around.current,
-            around.ports,
-            controller_epoch=self.epoch,
-            apply=self._apply_elected,
-        )
-        queue = EventQueue(
+        self.queue = EventQueue(
             self._store,
             state,
             self,
@@ -252,33 +206,32 @@ class ControllerTerm:
             controller_epoch=lambda: self.epoch,
             led_at_once_max=PARTITIONS_MAX if self._following is None else _LED_AT_ONCE_MAX,
         )
-        return TermParts(
-            around,
-            state,
-            channels,
-            broadcast,
-            elections,
-            TopicDeletions(state, broadcast, around.topics.on_deletion_waiting),
-            queue,
-            ReplicaFailures(state, elections, broadcast),
-            DeletionNotes(self._store, around.topics, around.current),
-        )
+        around.topics.use(self.queue)
+        if picture.noted_deletions:
+            self.parts.deletion_notes.take_up(picture.noted_deletions)
+        suspicious = state.suspicious_partitions()
+        if suspicious or self._following is not None:
+            self.parts.elections.want(suspicious)
+            self.parts.elections.when_idle(self._on_elected)
+        else:
+            self._on_elected()
 
     def _apply_elected(self, delta: TopicDelta) -> None:
-        self.parts.state.apply(delta)
+        self.state.apply(delta)
         self._broadcast(delta, lambda: None)
 
     def _on_elected(self) -> None:
         """Everything that can be led is led: brokers hear of it, and requests are served."""
         self._sends = True
         if self._following is not None:
-            self.parts.broadcast.send_picture(list(self.parts.state.brokers))
-            self._following.start(self.parts)
+            self.parts.broadcast.send_picture(list(self.state.brokers))
+            self._following.start(self)
         self._on_ready(self)
 
     def _on_answer(self, broker_id: BrokerId, request: ControlRequest, answer: ControlAnswer) -> None:
         if answer.error_code:
             _LOG.warning("broker %d refused a %s: %s", broker_id, type(request).__name__, answer.error_code.name)
+
         if isinstance(request, LeaderAndIsr):
             self.parts.failures.on_answer(broker_id, request, answer)
         elif isinstance(request, StopReplicas):
