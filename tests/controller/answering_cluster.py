@@ -10,7 +10,7 @@ from ottla.controller.state import StoredBrokerConfigs
 from ottla.coordination import paths
 from ottla.coordination.memory import MemoryStore
 from ottla.coordination.memory_ensemble import MemoryEnsemble
-from ottla.coordination.store import ANY_VERSION, Create, Result, SetValue, Write
+from ottla.coordination.store import ANY_VERSION, Create, OnDone, Result, SetValue, Write
 from ottla.core.cluster import BrokerInfo, PartitionState, TopicImage
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.current import CurrentConfig
@@ -70,7 +70,8 @@ class ManualLoop:
     def run_until(self, is_done: Callable[[], bool], *, within_s: float = 60.0) -> None:
         end = self.now + within_s
         while not is_done():
-            assert self._heap and self._heap[0][0] <= end, "it did not come about in time"
+            is_in_time = bool(self._heap) and self._heap[0][0] <= end
+            assert is_in_time, "it did not come about in time"
             when, _, timer = heapq.heappop(self._heap)
             self.now = max(self.now, when)
             if timer.callback is not None:
@@ -148,6 +149,17 @@ class AnsweringBroker:
         return ControlAnswer()
 
 
+class MeasuredStore(MemoryStore):
+    """Notes how large multis become, about as ZooKeeper counts it."""
+
+    multi_bytes_max = 0
+
+    def multi(self, writes: Sequence[Write], on_done: OnDone) -> None:
+        size = sum(len(write.path) + len(getattr(write, "value", b"")) + 32 for write in writes)
+        self.multi_bytes_max = max(self.multi_bytes_max, size)
+        super().multi(writes, on_done)
+
+
 class Cluster:
     """N brokers, each with a controller of its own on its own session."""
 
@@ -158,7 +170,7 @@ class Cluster:
         self.config = BrokerConfig.parse({"log.dirs": "/data", **(properties or {})})
         self.brokers: dict[BrokerId, AnsweringBroker] = {}
         self.controllers: dict[BrokerId, Controller] = {}
-        self.stores: dict[BrokerId, MemoryStore] = {}
+        self.stores: dict[BrokerId, MeasuredStore] = {}
         self.admin = MemoryStore(self.ensemble, self.loop, name="admin")
         self.call(self.admin.multi, [Create(path, b"") for path in paths.PERSISTENT_PATHS])
         for path in (paths.OTTLA, paths.OTTLA_BROKERS):
@@ -191,7 +203,7 @@ class Cluster:
         broker.states.clear()
         broker.shown.clear()
         broker.controller_epoch = 0
-        store = self.stores[broker_id] = MemoryStore(self.ensemble, self.loop, name=f"broker-{broker_id}")
+        store = self.stores[broker_id] = MeasuredStore(self.ensemble, self.loop, name=f"broker-{broker_id}")
         controller = self.controllers[broker_id] = Controller(
             store,
             ControllerPorts(

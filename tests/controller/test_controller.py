@@ -2,11 +2,13 @@
 
 import pytest
 
+from ottla.controller.added_partitions import NewPartitions
 from ottla.controller.new_topics import NewTopic
 from ottla.controller.partition_decisions import Strategy
 from ottla.controller.topic_faults import TopicFault
 from ottla.coordination import paths
 from ottla.coordination.store import ANY_VERSION, SetValue
+from ottla.core.cluster import TopicImage
 from ottla.core.control import ControlledShutdown, ControlledShutdownAnswer, LeaderAndIsr, UpdateMetadata
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
@@ -95,9 +97,7 @@ def test_partition_waits_for_an_in_sync_replica_and_is_led_when_it_comes(cluster
     assert cluster.brokers[1].states[ORDERS] == state
 
 
-def test_unclean_election_takes_what_is_there_when_the_topic_allows_it() -> None:
-    cluster = Cluster(3)
-    cluster.settle(1)
+def test_unclean_election_takes_what_is_there_when_it_is_asked_for(cluster: Cluster) -> None:
     create(cluster, assignment={0: (1, 2)})
     cluster.write_isr("orders", 0, (1,))
     cluster.settle(1)
@@ -109,6 +109,18 @@ def test_unclean_election_takes_what_is_there_when_the_topic_allows_it() -> None
     assert outcomes == [{ORDERS: None}]
     state = cluster.state_of("orders")
     assert (state.leader, state.isr) == (2, (2,))
+
+
+def test_unclean_election_takes_what_is_there_when_the_topic_allows_it(cluster: Cluster) -> None:
+    create(cluster, assignment={0: (1, 2)})
+    cluster.write_isr("orders", 0, (1,))
+    cluster.settle(1)
+    cluster.kill(1)
+    cluster.settle(1)
+    assert cluster.state_of("orders").leader == -1
+    cluster.controller.topic_config_changed("orders", {"unclean.leader.election.enable": "true"})
+    cluster.settle(1)
+    assert cluster.state_of("orders")[:3] == (2, 2, (2,))
 
 
 def test_broker_that_registered_anew_was_dead_in_between(cluster: Cluster) -> None:
@@ -289,6 +301,16 @@ def test_note_of_somebody_else_deletes_a_topic(cluster: Cluster) -> None:
     assert cluster.call(cluster.admin.children, paths.DELETE_TOPICS).children == ()
 
 
+def test_note_of_somebody_else_goes_where_topics_can_not_be_deleted() -> None:
+    cluster = Cluster(3, {"delete.topic.enable": "false"})
+    cluster.settle(1)
+    create(cluster)
+    cluster.call(cluster.admin.create, paths.delete_topic_path("orders"), b"")
+    cluster.settle(1)
+    assert cluster.topics() == ("orders",)
+    assert cluster.call(cluster.admin.children, paths.DELETE_TOPICS).children == ()
+
+
 def test_broker_that_shuts_down_leads_nothing_and_leaves_the_in_sync_replicas(cluster: Cluster) -> None:
     cluster.write_topic("orders", {0: (1, 2, 3), 1: (2, 1), 2: (1,)})
     cluster.settle(1)
@@ -369,6 +391,34 @@ def test_broker_that_does_not_answer_is_sent_all_of_it_later(cluster: Cluster) -
     cluster.settle(2)
     assert cluster.brokers[victim].states[ORDERS] == cluster.state_of("orders")
     assert "orders" in cluster.brokers[victim].shown
+
+
+def test_large_topic_is_made_in_parts_that_the_store_can_take(cluster: Cluster) -> None:
+    count = 5_000
+    image = create(cluster, assignment={partition: (partition % 3 + 1,) for partition in range(count)})
+    assert isinstance(image, TopicImage)
+    for broker_id, broker in cluster.brokers.items():
+        assert len(broker.states) == count // 3 + (broker_id <= count % 3)
+    grown: list[object] = []
+    cluster.controller.topics.add_partitions(NewPartitions("orders", count + 2_000), grown.append)
+    cluster.loop.run_until(lambda: bool(grown))
+    assert grown == [None]
+    assert sum(len(broker.states) for broker in cluster.brokers.values()) == count + 2_000
+    deleted: list[object] = []
+    cluster.controller.topics.delete("orders", deleted.append)
+    cluster.loop.run_until(lambda: bool(deleted))
+    assert cluster.topics() == ()
+    assert max(store.multi_bytes_max for store in cluster.stores.values()) < 512 * 1024
+
+
+def test_who_waits_for_an_election_hears_that_the_controller_is_gone(cluster: Cluster) -> None:
+    create(cluster)
+    outcomes: list[object] = []
+    cluster.controller.elect_leaders(Strategy.UNCLEAN, None, outcomes.append)
+    cluster.controller.resign()
+    (outcome,) = outcomes
+    assert isinstance(outcome, TopicFault)
+    assert outcome.error_code == ErrorCode.NOT_CONTROLLER
 
 
 def test_controller_that_resigns_leaves_the_cluster_to_another(cluster: Cluster) -> None:

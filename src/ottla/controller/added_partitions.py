@@ -10,6 +10,7 @@ from ottla.controller.placement import (
     Assignment,
     check_added_assignment,
     check_replication_factor,
+    first_states,
     impossible_count,
     place,
 )
@@ -91,7 +92,7 @@ def _added_to(
         added = _place(inputs, present, total, first) if fault is None else {}
     if fault is not None:
         return fault
-    return {partition: PartitionState(replicas[0], 0, replicas, replicas) for partition, replicas in added.items()}
+    return first_states(added, led_at_once_max=inputs.led_at_once_max)
 
 
 def _place(inputs: Inputs, present: int, total: int, first: tuple[BrokerId, ...]) -> Assignment:

@@ -45,6 +45,12 @@ class Broadcast:
                     channel.batch_for().hide(delta.topic)
             on_applied()
 
+    def when_led(self, partitions: Iterable[PartitionState], on_applied: Callable[[], None]) -> None:
+        """Call back when the leaders of these, and this broker, have all that they were sent so far, or are gone."""
+        leaders = [state.leader for state in partitions]
+        waited_for = [self._channels.get(broker_id) for broker_id in dict.fromkeys([self._broker_id, *leaders])]
+        _when_all_applied([channel for channel in waited_for if channel is not None], on_applied)
+
     def brokers_changed(self, delta: BrokersChanged) -> None:
         """Those that stay learn of it; the channels of those that came were opened, to be filled by `send_picture`."""
         for broker_id in delta.went:
@@ -101,11 +107,9 @@ class Broadcast:
         return found
 
     def _add(self, image: TopicImage, partitions: Mapping[int, PartitionState], on_applied: Callable[[], None]) -> None:
-        leaders = [state.leader for state in partitions.values()]
         self._lead(image, partitions, is_new=True)
         self._show(image, partitions)
-        waited_for = [self._channels.get(broker_id) for broker_id in dict.fromkeys([self._broker_id, *leaders])]
-        _when_all_applied([channel for channel in waited_for if channel is not None], on_applied)
+        self.when_led(partitions.values(), on_applied)
 
     def _change(self, delta: PartitionsChanged) -> None:
         by_topic: dict[str, dict[int, PartitionState]] = {}

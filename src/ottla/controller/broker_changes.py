@@ -13,21 +13,9 @@ from ottla.controller.partition_elections import PartitionElections
 from ottla.controller.state import ClusterState
 from ottla.controller.topic_deletions import TopicDeletions
 from ottla.core.cluster import BrokerInfo
-from ottla.core.types import BrokerId, TopicPartition
+from ottla.core.types import BrokerId
 
 _LOG = logging.getLogger("ottla.controller")
-
-
-def suspicious(state: ClusterState) -> list[TopicPartition]:
-    """Partitions without a live leader, or with a dead broker among the in-sync replicas."""
-    live = frozenset(state.brokers)
-    found = []
-    for name, image in state.topics.items():
-        if name not in state.being_deleted:
-            for partition, known in image.partitions.items():
-                if known.leader not in live or not live.issuperset(known.isr):
-                    found.append(TopicPartition(name, partition))
-    return found
 
 
 class BrokerChanges:
@@ -77,7 +65,7 @@ class BrokerChanges:
         self._broadcast.brokers_changed(delta)
         for broker_id in went:
             self._deletions.on_broker_went(broker_id)
-        self._elections.want(suspicious(self._state))
+        self._elections.want(self._state.suspicious_partitions())
 
     def _come(self, came: Iterable[BrokerInfo]) -> None:
         delta = BrokersChanged(came=tuple(came))
@@ -88,7 +76,7 @@ class BrokerChanges:
         for broker_id in ids:
             self._deletions.on_broker_came(broker_id)
         self._broadcast.send_picture(ids)
-        self._elections.want(suspicious(self._state))
+        self._elections.want(self._state.suspicious_partitions())
 
 
 def _is_same(broker: BrokerInfo, other: BrokerInfo | None) -> bool:

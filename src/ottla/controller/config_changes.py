@@ -10,7 +10,7 @@ from ottla.controller.config_edits import ConfigChange, ConfigFault, changed_ent
 from ottla.controller.deltas import BrokerConfigsChanged, Delta, TopicConfigChanged
 from ottla.controller.events import BROKER_CONFIGS_KEY, Decision, Inputs, NodeWanted, Proof
 from ottla.controller.state import ClusterState, StoredBrokerConfigs
-from ottla.controller.topic_faults import NO_CONTROLLER
+from ottla.controller.topic_faults import NO_CONTROLLER, not_controller
 from ottla.controller.topic_names import problem_with, topic_key
 from ottla.coordination import paths
 from ottla.coordination.node_json import MalformedNodeError
@@ -149,7 +149,7 @@ def _fault_of(entity_path: str, result: Result) -> ConfigFault:
     if result.code == Code.NO_NODE:
         return ConfigFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{entity_path} is gone")
     if result is NO_CONTROLLER:
-        return ConfigFault(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
+        return ConfigFault(*not_controller())
     return ConfigFault(
         ErrorCode.UNKNOWN_SERVER_ERROR,
         f"the coordination store said {result.code.name} {result.detail} of {result.path or 'the change'}",

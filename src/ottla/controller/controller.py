@@ -3,18 +3,18 @@ term when it wins, and gives up when its session ends, another broker takes its 
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ottla.controller.config_notes import ConfigNotes
 from ottla.controller.configs import Configs
 from ottla.controller.deltas import TopicConfigChanged
 from ottla.controller.election import Election, ElectionResult
-from ottla.controller.leader_requests import ElectionOutcomes, elect_leaders
-from ottla.controller.partition_decisions import Strategy
 from ottla.controller.ports import ControllerPorts
 from ottla.controller.queue import EventQueue
 from ottla.controller.state import ClusterState, StoredBrokerConfigs
-from ottla.controller.term import Alone, ControllerTerm, Surroundings
-from ottla.controller.topic_faults import TopicFault
+from ottla.controller.surroundings import Surroundings
+from ottla.controller.term import Alone, ControllerTerm
+from ottla.controller.topic_faults import TopicFault, not_controller
 from ottla.controller.topics import Topics
 from ottla.coordination import paths
 from ottla.coordination.store import ANY_VERSION, Check, Code, Delete, Result, SessionState, Store, WatchEvent
@@ -22,6 +22,10 @@ from ottla.core.config.current import CurrentConfig
 from ottla.core.control import ControlledShutdown, ControlledShutdownAnswer
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.controller.leader_requests import ElectionOutcomes
+    from ottla.controller.partition_decisions import Strategy
 
 _LOG = logging.getLogger("ottla.controller")
 
@@ -134,7 +138,7 @@ class Controller:
             self.topics.state.apply(TopicConfigChanged(topic, configs))
             assert self._term is not None
             image = self.topics.state.topics[topic]
-            self._term.elections.want([TopicPartition(topic, partition) for partition in image.partitions])
+            self._term.parts.elections.want([TopicPartition(topic, partition) for partition in image.partitions])
 
     def controlled_shutdown(
         self, request: ControlledShutdown, on_answer: Callable[[ControlledShutdownAnswer], None]
@@ -143,19 +147,21 @@ class Controller:
         if self._term is None or not self._is_active:
             on_answer(ControlledShutdownAnswer(ErrorCode.NOT_CONTROLLER))
         else:
-            self._term.shutdowns.handle(request, on_answer)
+            self._term.controlled_shutdown(request, on_answer)
 
     def elect_leaders(
         self,
-        strategy: Strategy,
+        strategy: "Strategy",
         partitions: list[TopicPartition] | None,
-        on_done: Callable[[ElectionOutcomes | TopicFault], None],
+        on_done: "Callable[[ElectionOutcomes | TopicFault], None]",
     ) -> None:
         """Elect for these partitions, or for all: each ends with why not, or None. The fault is NOT_CONTROLLER."""
         if self._term is None or not self._is_active:
-            on_done(TopicFault(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster."))
+            on_done(not_controller())
         else:
-            elect_leaders(self._term.state, self._term.elections, strategy, partitions, on_done)
+            from ottla.controller.leader_requests import elect_leaders
+
+            elect_leaders(self._term.state, self._term.parts.elections, strategy, partitions, on_done)
 
     def _elect(self) -> None:
         self._attempt += 1

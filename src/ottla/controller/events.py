@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from ottla.controller.deltas import Delta
+from ottla.controller.placement import PARTITIONS_MAX
 from ottla.controller.state import ClusterState
 from ottla.coordination.store import Result, Write
 from ottla.core.config.config import BrokerConfig
@@ -26,6 +27,9 @@ class Inputs(NamedTuple):
     live_brokers: Sequence[BrokerId]
     controller_epoch: int
     random_bytes: Callable[[int], bytes]
+    # More partitions than these are made without a leader: electing one for each writes their nodes, in multis that a
+    # store can take.
+    led_at_once_max: int = PARTITIONS_MAX
 
 
 class NodeWanted(NamedTuple):

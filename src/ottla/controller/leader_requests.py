@@ -6,7 +6,7 @@ from typing import TypeAlias
 from ottla.controller.partition_decisions import Strategy
 from ottla.controller.partition_elections import PartitionElections
 from ottla.controller.state import ClusterState
-from ottla.controller.topic_faults import TopicFault, unknown_partition, unknown_topic
+from ottla.controller.topic_faults import TopicFault, not_controller, unknown_partition, unknown_topic
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
 
@@ -18,7 +18,7 @@ def elect_leaders(
     elections: PartitionElections,
     strategy: Strategy,
     partitions: list[TopicPartition] | None,
-    on_done: Callable[[ElectionOutcomes], None],
+    on_done: Callable[[ElectionOutcomes | TopicFault], None],
 ) -> None:
     """Calls `on_done` when the elections are over. Without names, partitions that need no election are left out."""
     named = [found for found, _ in state.partitions()] if partitions is None else partitions
@@ -43,7 +43,7 @@ def elect_leaders(
                 outcomes[topic_partition] = fault
         on_done(outcomes)
 
-    elections.when_idle(on_idle)
+    elections.when_idle(on_idle, lambda: on_done(not_controller()))
 
 
 def _reason_against(state: ClusterState, strategy: Strategy, topic_partition: TopicPartition) -> TopicFault | None:

@@ -10,6 +10,7 @@ from ottla.controller.placement import (
     Assignment,
     check_new_assignment,
     check_replication_factor,
+    first_states,
     impossible_count,
     place,
 )
@@ -20,7 +21,7 @@ from ottla.controller.topic_nodes import creation_of, new_node
 from ottla.coordination import paths
 from ottla.coordination.node_json import encode_uuid
 from ottla.coordination.store import Result
-from ottla.core.cluster import PartitionState, TopicImage
+from ottla.core.cluster import TopicImage
 from ottla.core.config.config import TopicConfig
 from ottla.core.config.definition import ConfigError
 from ottla.core.errors import ErrorCode
@@ -76,10 +77,7 @@ def _image_of(new: NewTopic, state: ClusterState, inputs: Inputs) -> TopicImage 
     assignment = _assign(new, inputs)
     if isinstance(assignment, TopicFault):
         return assignment
-    partitions = {
-        partition: PartitionState(leader=replicas[0], leader_epoch=0, isr=replicas, replicas=replicas)
-        for partition, replicas in assignment.items()
-    }
+    partitions = first_states(assignment, led_at_once_max=inputs.led_at_once_max)
     return TopicImage(name, _new_topic_id(inputs.random_bytes), configs, partitions)
 
 

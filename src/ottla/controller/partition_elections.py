@@ -78,7 +78,7 @@ class PartitionElections:
         self._stale: dict[TopicPartition, None] = {}  # to be read: their leaders have written them
         self._is_scheduled = False
         self._parents: set[str] = set()  # nodes above partition states that are there
-        self._when_idle: list[Callable[[], None]] = []
+        self._when_idle: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
     def want(self, partitions: Iterable[TopicPartition], strategy: Strategy = Strategy.AUTOMATIC) -> None:
         """Look at these after this turn of the loop, and elect where something is to be done."""
@@ -86,10 +86,15 @@ class PartitionElections:
             self._want(topic_partition, _Wanted(strategy))
         self._schedule()
 
-    def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call back when all that was wanted so far is done, or can't be."""
-        self._when_idle.append(callback)
+    def when_idle(self, callback: Callable[[], None], on_closed: Callable[[], None] = lambda: None) -> None:
+        """Call back when all that was wanted so far is done, or can't be; `on_closed` if the term ends before."""
+        self._when_idle.append((callback, on_closed))
         self._schedule()
+
+    def close(self) -> None:
+        waiting, self._when_idle = self._when_idle, []
+        for _, on_closed in waiting:
+            on_closed()
 
     def refresh(self, partitions: Iterable[TopicPartition]) -> None:
         """Others may have written these nodes: read them, apply what is new, and look whether it is in order."""
@@ -120,8 +125,8 @@ class PartitionElections:
         if len(ready) == _PER_TURN:
             self._schedule()
         elif not self._wanted and not busy:
-            callbacks, self._when_idle = self._when_idle, []
-            for callback in callbacks:
+            waiting, self._when_idle = self._when_idle, []
+            for callback, _ in waiting:
                 callback()
 
     def _elect(self, ready: list[TopicPartition]) -> None:

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from ottla.controller.topic_faults import TopicFault
+from ottla.core.cluster import NO_LEADER, PartitionState
 from ottla.core.errors import ErrorCode
-from ottla.core.types import BrokerId
+from ottla.core.types import NO_LEADER_EPOCH, BrokerId
 
 Assignment = dict[int, tuple[BrokerId, ...]]
 
-# A change is one transaction of the store, so this bounds what one request may add to a topic.
+# What one request may add to a topic: its node must fit into the store.
 PARTITIONS_MAX = 20_000
 
 
@@ -33,6 +34,19 @@ def place(
         followers = ((leader + 1 + (shift + i) % (count - 1)) % count for i in range(replication_factor - 1))
         assignment[partition] = (ring[leader], *(ring[i] for i in followers))
     return assignment
+
+
+def first_states(assignment: Assignment, *, led_at_once_max: int) -> dict[int, PartitionState]:
+    """New partitions, all led by their first replicas, or all without a leader if they are too many."""
+    if len(assignment) > led_at_once_max:
+        return {
+            partition: PartitionState(NO_LEADER, NO_LEADER_EPOCH, (), replicas)
+            for partition, replicas in assignment.items()
+        }
+    return {
+        partition: PartitionState(leader=replicas[0], leader_epoch=0, isr=replicas, replicas=replicas)
+        for partition, replicas in assignment.items()
+    }
 
 
 def check_new_assignment(assignment: Assignment, live: Collection[BrokerId]) -> TopicFault | None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ottla.controller.deltas import Applier, BrokerConfigsChanged, Delta
 from ottla.controller.events import Decision, Event, Inputs, NodeWanted
+from ottla.controller.placement import PARTITIONS_MAX
 from ottla.controller.state import ClusterState
 from ottla.controller.topic_faults import NO_CONTROLLER
 from ottla.coordination.store import Code, OnDone, Result, Write
@@ -55,6 +56,7 @@ class EventQueue:
         random_bytes: Callable[[int], bytes],
         live_brokers: Callable[[], list[BrokerId]],
         controller_epoch: Callable[[], int],
+        led_at_once_max: int = PARTITIONS_MAX,
     ) -> None:
         self._store = store
         self.state = state
@@ -63,6 +65,7 @@ class EventQueue:
         self._random_bytes = random_bytes
         self._live_brokers = live_brokers
         self._controller_epoch = controller_epoch
+        self._led_at_once_max = led_at_once_max
         self._lines: dict[str, deque[_Task]] = {}  # by key; the first of a line is being worked on
         self._is_closed = False
 
@@ -118,7 +121,13 @@ class EventQueue:
     def _decide(self, task: "_Task", node: Result | None) -> bool:
         """Whether the task is settled; if not, the store was asked for something."""
         event = task.event
-        inputs = Inputs(self.current.value, self._live_brokers(), self._controller_epoch(), self._random_bytes)
+        inputs = Inputs(
+            self.current.value,
+            self._live_brokers(),
+            self._controller_epoch(),
+            self._random_bytes,
+            self._led_at_once_max,
+        )
         decided = event.decide(self.state, inputs, node)
         if isinstance(decided, NodeWanted):
             self._store.get(decided.path, partial(self._on_node, task))

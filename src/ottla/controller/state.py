@@ -70,6 +70,17 @@ class ClusterState:
                 for partition, state in image.partitions.items():
                     yield TopicPartition(name, partition), state
 
+    def suspicious_partitions(self) -> list[TopicPartition]:
+        """Those without a live leader, or with a dead broker among the in-sync replicas."""
+        live = frozenset(self.brokers)
+        found = []
+        for name, image in self.topics.items():
+            if name not in self.being_deleted:
+                for partition, state in image.partitions.items():
+                    if state.leader not in live or not live.issuperset(state.isr):
+                        found.append(TopicPartition(name, partition))
+        return found
+
     def live_brokers(self) -> list[BrokerId]:
         """Those that may get new replicas and leaders."""
         return sorted(broker_id for broker_id in self.brokers if broker_id not in self.shutting_down)

@@ -1,23 +1,15 @@
 """What a new controller reads before it acts: live brokers, all topics, deletions that are noted; the tree once."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ottla.controller.fenced_store import FencedStore
 from ottla.controller.live_brokers import Brokers
+from ottla.controller.picture import Picture
 from ottla.controller.topic_watches import TopicWatches
 from ottla.controller.tree_loader import TreeError
 from ottla.coordination import paths
 from ottla.coordination.store import Result
 from ottla.core.cluster import TopicImage
-
-
-class Picture(NamedTuple):
-    """The cluster as the tree has it."""
-
-    brokers: Brokers
-    images: dict[str, TopicImage]
-    noted_deletions: tuple[str, ...]
 
 
 class TakeOver:
@@ -32,6 +24,7 @@ class TakeOver:
         self._brokers: Brokers | None = None
         self._images: dict[str, TopicImage] | None = None
         self._noted: tuple[str, ...] | None = None
+        self._is_done = False
 
     def start(self) -> None:
         self._watches.loader(self._on_loaded).start()
@@ -53,5 +46,7 @@ class TakeOver:
         self._maybe_finish()
 
     def _maybe_finish(self) -> None:
-        if self._brokers is not None and self._images is not None and self._noted is not None:
-            self._on_done(Picture(self._brokers, self._images, self._noted))
+        if self._is_done or self._brokers is None or self._images is None or self._noted is None:
+            return
+        self._is_done = True
+        self._on_done(Picture(self._brokers, self._images, self._noted))

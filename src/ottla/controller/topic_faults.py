@@ -36,12 +36,16 @@ def unknown_partition(name: str, partition: int) -> TopicFault:
     return TopicFault(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{partition}")
 
 
+def not_controller() -> TopicFault:
+    return TopicFault(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
+
+
 def fault_of_store(name: str, result: Result) -> TopicFault:
     """The coordination store's refusal as a fault."""
     if result.code == Code.NODE_EXISTS:
         return topic_exists(name)
     if result is NO_CONTROLLER:
-        return TopicFault(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")
+        return not_controller()
     return TopicFault(
         ErrorCode.UNKNOWN_SERVER_ERROR,
         f"topic {name!r}: the coordination store said {result.code.name} {result.detail}",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from ottla.coordination import paths
 from ottla.coordination.store import ANY_VERSION, Create, Delete, SetValue, Write
 from ottla.core.cluster import PartitionState, TopicImage
+from ottla.core.types import NO_LEADER_EPOCH
 
 
 def new_node(image: TopicImage) -> bytes:
@@ -14,12 +15,13 @@ def new_node(image: TopicImage) -> bytes:
 
 
 def creation_of(image: TopicImage, value: bytes, *, controller_epoch: int) -> list[Write]:
-    """All nodes of a topic whose own node gets `value`."""
+    """All nodes of a topic whose own node gets `value`; a partition without a leader has none yet."""
+    nodes = _partition_nodes(image.name, image.partitions, controller_epoch)
     return [
         Create(paths.config_path("topics", image.name), paths.encode_config(image.configs)),
         Create(paths.topic_path(image.name), value),
-        Create(paths.topic_partitions_path(image.name), b""),
-        *_partition_nodes(image.name, image.partitions, controller_epoch),
+        *([Create(paths.topic_partitions_path(image.name), b"")] if nodes else []),
+        *nodes,
     ]
 
 
@@ -60,6 +62,8 @@ def removal_of_rest(name: str) -> list[Write]:
 def _partition_nodes(name: str, partitions: Mapping[int, PartitionState], controller_epoch: int) -> list[Write]:
     writes: list[Write] = []
     for partition, state in partitions.items():
+        if state.leader_epoch == NO_LEADER_EPOCH:
+            continue
         writes.append(Create(paths.partition_path(name, partition), b""))
         node = paths.PartitionState(state.leader, state.leader_epoch, state.isr, controller_epoch=controller_epoch)
         writes.append(Create(paths.partition_state_path(name, partition), paths.encode_partition_state(node)))

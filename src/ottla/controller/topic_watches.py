@@ -1,18 +1,16 @@
-"""Watches what others write about topics: new ones, grown ones, and notes that ask for a deletion."""
+"""Watches what others write about topics: new ones, and partitions that they add."""
 
 import logging
-from collections.abc import Iterable
 from functools import partial
 
 from ottla.controller.fenced_store import FencedStore
 from ottla.controller.found_topics import TopicFound, TopicGrown
 from ottla.controller.queue import Done, EventQueue
 from ottla.controller.topic_faults import TopicFault
-from ottla.controller.topics import Topics
 from ottla.controller.tree_loader import OnLoaded, TreeError, TreeLoader
 from ottla.coordination import paths
 from ottla.coordination.node_json import MalformedNodeError
-from ottla.coordination.store import ANY_VERSION, Delete, Result, WatchEvent, WatchKind
+from ottla.coordination.store import Result, WatchEvent, WatchKind
 from ottla.core.cluster import TopicImage
 
 _LOG = logging.getLogger("ottla.controller")
@@ -100,33 +98,6 @@ class TopicWatches:
         self._store.get(paths.topic_path(name), on_read, watch=self._on_topic)
 
 
-class DeletionNotes:
-    """Watches /admin/delete_topics; a note without a topic goes, or it would take the next one of that name away."""
-
-    def __init__(self, store: FencedStore, topics: Topics) -> None:
-        self._store = store
-        self._topics = topics
-
-    def start(self) -> None:
-        self._store.children(
-            paths.DELETE_TOPICS, lambda listed: self.take_up(listed.children), watch=lambda _: self.start()
-        )
-
-    def take_up(self, noted: Iterable[str]) -> None:
-        state = self._topics.state
-        for name in noted:
-            if name in state.being_deleted:
-                continue
-            if name in state.topics:
-                self._topics.finish_deletion(name, partial(_note_end, name))
-            else:
-                self._store.multi([Delete(paths.delete_topic_path(name), ANY_VERSION)], lambda _: None)
-
-
 def _note(name: str, what: str, outcome: Done | TopicFault) -> None:
     if isinstance(outcome, Done):
         _LOG.info("topic %s: %s", name, what)
-
-
-def _note_end(name: str, fault: TopicFault | None) -> None:
-    _LOG.info("topic %s: its deletion is finished%s", name, f" ({fault.message})" if fault else "")
