@@ -77,7 +77,7 @@ class Following:
     def _on_brokers(self, brokers: Brokers) -> None:
         self._latest_brokers = brokers
         if self._term is None:
-            self._take_over.on_brokers(brokers)
+            self._take_over.on_brokers(brokers, self._live_brokers.registered_at)
         else:
             self._brokers.on_brokers(brokers)
 

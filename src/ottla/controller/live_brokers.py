@@ -33,6 +33,7 @@ class LiveBrokers:
         self._store = store
         self._on_brokers = on_brokers
         self._reading = 0  # of several readings under way only the last counts: answers may overtake each other
+        self.registered_at: dict[BrokerId, int] = {}  # zxid
 
     def start(self) -> None:
         self._reading += 1
@@ -52,7 +53,8 @@ class LiveBrokers:
             on_part_read()
 
         def on_registration(broker_id: BrokerId, result: Result) -> None:
-            if result.is_ok:  # else it is gone by now, and the list is read again
+            if result.stat is not None:  # else it is gone by now, and the list is read again
+                self.registered_at[broker_id] = result.stat.czxid
                 try:
                     registration = paths.decode_broker(result.path, result.value)
                     brokers[broker_id] = broker_of(broker_id, registration, NO_BROKER_EPOCH)

@@ -8,7 +8,7 @@ from ottla.coordination import paths
 from ottla.coordination.node_json import MalformedNodeError
 from ottla.coordination.store import Code, OnDone, Result, Watch
 from ottla.core.cluster import NO_LEADER, PartitionState, TopicImage
-from ottla.core.types import NO_LEADER_EPOCH
+from ottla.core.types import NO_LEADER_EPOCH, BrokerId
 
 OnLoaded = Callable[["dict[str, TopicImage] | TreeError"], None]
 
@@ -46,6 +46,8 @@ class TreeLoader:
         self._assignments: dict[str, paths.TopicAssignment] = {}
         self._configs: dict[str, dict[str, str]] = {}
         self._states: dict[tuple[str, int], tuple[paths.PartitionState, int]] = {}  # with versions
+        # By leader, the oldest write (zxid) of a partition's state that names it.
+        self.oldest_led: dict[BrokerId, int] = {}
 
     def start(self) -> None:
         """Read all topics."""
@@ -84,6 +86,8 @@ class TreeLoader:
         if result.stat is not None:
             state = paths.decode_partition_state(result.path, result.value)
             self._states[key] = (state, result.stat.version)
+            if result.stat.mzxid < self.oldest_led.get(state.leader, result.stat.mzxid + 1):
+                self.oldest_led[state.leader] = result.stat.mzxid
 
     def _ask(self, question: Callable[[str, OnDone], None], path: str, on_answer: Callable[[Result], None]) -> None:
         self._open_questions += 1
