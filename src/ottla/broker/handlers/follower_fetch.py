@@ -103,6 +103,9 @@ class FollowerFetchHandler:
         session = self._sessions.get(request.replica_id)
         if session is None or request.session_id == NO_SESSION:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if request.replica_epoch != session.fetches.broker_epoch:
+            # What was noted of its partitions was said before it registered anew: it has to name all of them again.
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         return session.resume(request.session_id, epoch=request.session_epoch) or session
 
     def _leave(self, fetches: FollowerFetches, key: SessionKey) -> None:
