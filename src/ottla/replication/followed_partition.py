@@ -113,7 +113,11 @@ class FollowedPartition:
             if fetched.error_code:
                 return self._take_error(fetched)
             if fetched.diverging_epoch is not None:
-                return self._truncate(self._common_end(fetched.diverging_epoch))
+                common_end = self._common_end(fetched.diverging_epoch)
+                if common_end <= fetched.log_start_offset:
+                    # All of it lies before the leader's log, where nothing says whether it is the same.
+                    return self._start_afresh(fetched.log_start_offset)
+                return self._truncate(common_end)
         except StorageError as error:
             return self._stop(str(error))
         records = fetched.records
@@ -187,10 +191,10 @@ class FollowedPartition:
         if not self._may_truncate_to(offset):
             return Verdict.SETTLE
         _LOG.warning(
-            "%s: ends at %d, the leader's log starts at %d: starts afresh there",
+            "%s: starts afresh at %d, where the leader's log starts; nothing in it was the same, it ended at %d",
             partition.topic_partition,
-            partition.log.log_end_offset,
             offset,
+            partition.log.log_end_offset,
         )
         partition.truncate_fully_to(offset)
         return self._after_truncation()
