@@ -160,7 +160,7 @@ class Demo:
                 return
             for message in self._messages.among(jobs.new_messages()):
                 went_on.report(message)
-            went_on(f"Spark starts its Python workers; {had} of {len(figures)} jobs have finished their first batch")
+            went_on(f"first batch finished by {had} of {len(figures)} jobs")
             time.sleep(0.1)
 
     def _play(
