@@ -58,7 +58,7 @@ def main(forever: bool, seed: int, accounts: int | None, seconds: float, run_dir
         if run_dir is None:
             run_dir = new_run_folder(_PARENT)
             for removed in remove_earlier(_PARENT, new=run_dir):
-                console.print(f"removed  {removed}, of an earlier run", highlight=False, markup=False, soft_wrap=True)
+                console.print(f"removed  {removed}, an earlier run", highlight=False, markup=False, soft_wrap=True)
         with claimed(run_dir):
             check_room(run_dir)
             console.print(Text.assemble(("folder   ", "cyan"), str(run_dir)), highlight=False, soft_wrap=True)
