@@ -21,6 +21,7 @@ from ottla.pipeline.screen.terminal import can_redraw, glyphs_of, size_of
 
 _STILL_EVERY_S: Final = 5.0
 _NAME_WIDTH: Final = 8
+_ECHO_WIDTH: Final = 2  # the terminal adds ^C to the line; if that wraps, the line can't be erased
 
 
 @contextmanager
@@ -75,7 +76,7 @@ class StepLine:
     def _beat(self, now_s: float) -> None:
         seconds = f" ... {now_s - self._began_s:.0f} s"
         if can_redraw(self._console):
-            room = size_of(self._console).columns - 1 - _NAME_WIDTH - 1 - len(seconds)
+            room = size_of(self._console).columns - 1 - _ECHO_WIDTH - _NAME_WIDTH - 1 - len(seconds)
             self._draw((cut(self.doing, room, glyphs_of(self._console)) + seconds).lstrip())
         elif self._silence.is_too_long(now_s):
             self._silence.broken(now_s)
