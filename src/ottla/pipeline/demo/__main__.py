@@ -32,8 +32,8 @@ _INTERRUPTED: Final = 130
 
 
 @click.command()
-@click.option("--forever", is_flag=True, help="Go on until Ctrl-C.")
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--forever", is_flag=True, help="Run until Ctrl-C.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed makes the same traffic.")
 @click.option(
     "--accounts",
     type=click.IntRange(min=1),
@@ -44,11 +44,11 @@ _INTERRUPTED: Final = 130
     type=click.FloatRange(min=0.5),
     default=SECONDS,
     show_default=True,
-    help=f"How long to send {DAYS} days of traffic. Start and end come on top of it.",
+    help=f"How long to send {DAYS} days of traffic. Start and checks take longer.",
 )
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Default: a new folder data/run-….")
 def main(forever: bool, seed: int, accounts: int | None, seconds: float, run_dir: Path | None) -> int:
-    """Run the whole pipeline on generated traffic, and prove what it did."""
+    """Run the whole pipeline on generated traffic, and check its results."""
     with extras_installed():
         from ottla.pipeline.demo.playing import Demo
         from ottla.pipeline.running.failures import describe_failure
