@@ -307,7 +307,7 @@ class Demo:
             if verdict.score is not None:
                 went_on("drawing plots")
                 page = write_score(verdict.score, self._run_dir)
-            went_on("rows counted, ledger reconciled" + (", alerts scored" if verdict.score is not None else ""))
+            went_on("rows and ledger checked" if verdict.score is None else "rows, ledger and alerts checked")
         print_summary(self._console, figures._replace(jobs=self._job_figures(jobs)), verdict)
         print_verdict(self._console, verdict)
         print_next(self._console, self._run_dir, verdict, page=page, alerts=observer.alerts())
