@@ -40,6 +40,14 @@ def test_lag_is_asked_again_soon_after_a_batch_and_else_every_two_seconds() -> N
     assert (progress.lag, ends.asked) == (10, 3)
 
 
+def test_a_batch_lowers_the_lag_at_once_by_what_it_has_read() -> None:
+    ends, progress = Ends(), JobProgress("collect", "group")
+    watch = LagWatch(ends)
+    watch.look([position(progress, 40)], now_s=10.0)
+    watch.look([position(progress, 90)], now_s=10.1)
+    assert (progress.lag, ends.asked) == (10, 1)
+
+
 def test_a_run_that_is_over_asks_once_more() -> None:
     ends, progress = Ends(), JobProgress("collect", "group")
     watch = LagWatch(ends)
@@ -52,8 +60,10 @@ def test_lag_is_unknown_before_the_first_batch_and_without_a_cluster() -> None:
     ends, progress = Ends(), JobProgress("collect", "group")
     watch = LagWatch(ends)
     watch.look([position(progress, None)], now_s=10.0)
-    assert progress.lag is None
+    watch.look([position(progress, 40)], now_s=10.1)
+    assert (progress.lag, ends.asked) == (None, 0)
     watch.look([position(progress, 40)], now_s=20.0)
+    assert progress.lag == 60
     ends.latest = None
     watch.look([position(progress, 40)], now_s=30.0)
     assert progress.lag is None
