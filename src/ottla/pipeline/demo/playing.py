@@ -57,6 +57,7 @@ _ASK_CLUSTER_MS: Final = 10_000
 # An endless run keeps only the last data: topics by size, log tables by days. The ledger keeps all, as it must.
 _FOREVER_TOPIC_CONFIGS: Final = (("retention.bytes", str(32 * 1024 * 1024)), ("segment.bytes", str(8 * 1024 * 1024)))
 _FOREVER_SETTINGS: Final = "[retention]\ndays = 14\n"
+_LOOKS_PER_LAG: Final = 4  # a lag from before a batch, beside what the batch has read, would count its records in both
 _FIGURES: Final = re.compile(r"\d+")
 # Spark gives a Python process ten seconds to start, which a busy machine may exceed: try again.
 _SETTINGS: Final = "[restarts]\nmax = 40\nbackoff_max_ms = 2000\n"
@@ -214,7 +215,7 @@ class Demo:
             if time.monotonic() > deadline_s:
                 self._problems.append(f"the jobs did not catch up with the topics within {_CATCH_UP_TIMEOUT_S} s")
                 return
-            for _ in range(10):
+            for _ in range(_LOOKS_PER_LAG):
                 time.sleep(0.05)
                 look()
 
