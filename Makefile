@@ -24,24 +24,24 @@ endif
 .PHONY: help setup run test quick check check-format check-lint check-types check-imports check-generated \
 	bench interop interop-smoke fuzz-kernel docs wheel clean
 
-help: ## this list
+help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## .venv, with everything for run and test; PYTHON=... names the Python to use
+setup: $(STAMP) ## install everything into .venv; PYTHON=... names the Python to use
 
 $(RUN_STAMP) $(STAMP): pyproject.toml hatch_build.py $(wildcard src/ottla/records/_kernel*.[ch])
 	@python=$$(PYTHON='$(PYTHON)' sh tools/find_python.sh) && "$$python" tools/set_up.py $(if $(filter $@,$(STAMP)),all,run)
 
-run: $(RUN_STAMP) ## the whole pipeline on generated traffic, live, and its proof; SECONDS=20 is short, FOREVER=1 goes on until Ctrl-C
+run: $(RUN_STAMP) ## run the whole pipeline on generated traffic and check its results; SECONDS=20 is short, FOREVER=1 runs until Ctrl-C
 	@$(BIN)/python -m ottla.pipeline.demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(FOREVER),--forever)
 
-test: $(STAMP) ## the whole test suite
+test: $(STAMP) ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-quick: $(STAMP) ## the tests that start no processes
+quick: $(STAMP) ## run the tests that start no processes
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not process and not slow and not spark' $(ARGS)
 
-check: check-format check-lint check-types check-imports check-generated ## format, lint, types, import rules, generated files
+check: check-format check-lint check-types check-imports check-generated ## check format, lint, types, import rules, generated files
 
 check-format: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -62,15 +62,15 @@ check-generated: $(STAMP)
 		echo "$(BIN)/python $$generator --check"; "$(BIN)/python" "$$generator" --check; \
 	done
 
-docs: $(STAMP) ## write the generated files anew
+docs: $(STAMP) ## write the generated files again
 	@set -e; for generator in tools/generate_*.py; do echo "$$generator"; "$(BIN)/python" "$$generator"; done
 
-bench: $(STAMP) ## side by side with the peers that are installed
+bench: $(STAMP) ## benchmark Ottla beside Apache Kafka and other clients, where installed
 	$(BIN)/python -m bench $(ARGS)
 
 # Each judge is skipped where its tool is missing, so the tools that are missing are named first; with none of them
 # there would be nothing left to run.
-interop: $(STAMP) ## judges of other languages; says what is missing
+interop: $(STAMP) ## test with Kafka clients of other languages; names the tools that are missing
 	@found=; missing=; for tool in mvn npm go; do \
 		if command -v $$tool >/dev/null 2>&1; then found="$$found $$tool"; else missing="$$missing $$tool"; fi; \
 	done; \
@@ -79,12 +79,12 @@ interop: $(STAMP) ## judges of other languages; says what is missing
 	if [ -z "$$found" ]; then echo "none of mvn, npm, go is installed: nothing to run" >&2; exit 1; fi
 	$(BIN)/python -m pytest interop $(ARGS)
 
-interop-smoke: $(STAMP) ## the ten-minute part of it; needs Maven
+interop-smoke: $(STAMP) ## the ten-minute part of make interop; needs Maven
 	@command -v mvn >/dev/null 2>&1 || { echo "mvn is not installed: apt install maven" >&2; exit 1; }
 	$(BIN)/python -m pytest interop -m smoke $(ARGS)
 
 # SEED=... repeats a run; ROUNDS=... makes it longer.
-fuzz-kernel: $(STAMP) ## damaged input and strange calls for the C kernel under sanitizers; needs gcc
+fuzz-kernel: $(STAMP) ## fuzz the C kernel under sanitizers; needs gcc
 	@mkdir -p build
 	$(CC) -g -O1 -std=c11 -fsanitize=address,undefined -fno-sanitize-recover=all \
 		-Isrc/ottla/records tests/records/kernel_fuzz.c -o build/kernel_fuzz
@@ -96,7 +96,7 @@ fuzz-kernel: $(STAMP) ## damaged input and strange calls for the C kernel under 
 		$(BIN)/python tests/records/kernel_objects_fuzz.py build/_kernel.abi3.so \
 		$$(( $(or $(ROUNDS),1000000) / 20 )) $(or $(SEED),$(shell date +%s))
 
-wheel: $(STAMP) ## dist/*.whl
+wheel: $(STAMP) ## build dist/*.whl
 	$(BIN)/python -m build --wheel
 
 clean: ## remove .venv and everything that was built

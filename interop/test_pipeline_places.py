@@ -61,7 +61,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
 def test_on_cassandra_by_the_command_line(reference: Reference, cassandra: CassandraPeer, tmp_path: Path) -> None:
     place = f"{cassandra.bootstrap}/pipeline"
     options = ("--store", "cassandra", "--cassandra", place)
-    assert f"made {len(TABLES)} tables" in ottla("pipeline", "init-store", *options).stderr
+    assert f"created {len(TABLES)} tables" in ottla("pipeline", "init-store", *options).stderr
     run_once(reference.broker.address, tmp_path, store=options)
 
     of_cassandra = open_store("cassandra", cassandra=place)

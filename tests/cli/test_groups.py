@@ -96,7 +96,7 @@ def test_an_exported_plan_is_read_back(ottla: Ottla, make_topic: MakeTopic, tmp_
     ("arguments", "problem"),
     [
         (["--topic", "t"], "say where to"),
-        (["--to-latest", "--to-earliest", "--topic", "t"], "exclude each other"),
+        (["--to-latest", "--to-earliest", "--topic", "t"], "use only one of these"),
         (["--to-latest"], "say which offsets"),
         (["--to-latest", "--topic", "t", "--all-topics"], "say which offsets"),
         (["--to-datetime", "yesterday", "--topic", "t"], "yesterday: expected a time"),
@@ -156,7 +156,7 @@ def test_a_group_with_a_member_is_described_but_neither_reset_nor_deleted(
         assert [group["group"] for group in ottla("groups", "list", "--state", "stable", "--json").json] == ["reading"]
         refused = ottla("groups", "reset-offsets", "reading", "--all-topics", "--to-earliest", "--execute")
         assert refused.code == 1
-        assert "group reading is Stable with 1 member; offsets can be reset only while nobody reads" in refused.err
+        assert "group reading is Stable with 1 member; offsets can be reset only while it has no members" in refused.err
         assert "can't be deleted; stop its members first" in ottla("groups", "delete", "reading", "--execute").err
         kept = ottla("groups", "delete-offsets", "reading", "--topic", topic, "--execute")
         assert kept.code == 1

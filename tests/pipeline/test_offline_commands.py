@@ -54,8 +54,8 @@ def test_redrive_shows_what_it_would_do(pipeline: Pipeline) -> None:
     [
         (("redrive", "--error-class", "futur"), "did you mean future"),
         (("redrive", "--topics", "ml_login"), "did you mean ml_login_log"),
-        (("redrive", "--since", "yesterday"), "is no time"),
-        (("export", "out", "--first-day", "monday"), "is no day"),
+        (("redrive", "--since", "yesterday"), "is not a time"),
+        (("export", "out", "--first-day", "monday"), "is not a day"),
         (("export", "out", "--start", "sometime"), "expected earliest, latest, a time"),
         (("export", "out", "--start", '{"ml_login_log": {"7": 1}}'), "ml_login_log-7"),
         (("export", "out", "--start", '{"ml_login_log": 7}'), "offsets are written as"),

@@ -37,7 +37,7 @@ def test_what_can_not_be_run_is_refused_in_words(
 def test_a_wrong_duration_and_a_wrong_address_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = ["--store-path", str(tmp_path)]
     assert main(["pipeline", "run", "-b", "127.0.0.1:1", "--trigger", "soon", *store]) == 2
-    assert "'soon' is no duration; 500ms, 2s and 1m are" in capsys.readouterr().err
+    assert "'soon' is not a duration such as 500ms, 2s or 1m" in capsys.readouterr().err
     assert main(["pipeline", "run", "-b", "nowhere", *store]) == 2
     assert "nowhere" in capsys.readouterr().err
 

@@ -76,7 +76,7 @@ def test_tables_are_listed_with_their_rows(pipeline: Pipeline, books: Path) -> N
         (("ledgr",), "did you mean ledger"),
         (("ledger", "--where", "amont > 1"), "did you mean amount"),
         (("ledger", "--where", "amount > much"), "is a number"),
-        (("ledger", "--where", "amount"), "is no condition"),
+        (("ledger", "--where", "amount"), "is not a condition"),
         (("ledger", "--order", "amount:down"), "COLUMN:desc"),
     ],
 )

@@ -28,7 +28,7 @@ def test_one_jar_of_each_is_found(tmp_path: Path) -> None:
 def test_what_is_missing_is_said_with_how_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(ConnectorNotFound, match=rf"{VARIABLE} is not set; .*spark-sql-kafka-0-10_2\.13:4\.2\.0.*mvn"):
         find_connector_jars(environment={})
-    with pytest.raises(ConnectorNotFound, match="is no folder"):
+    with pytest.raises(ConnectorNotFound, match="is not a folder"):
         find_connector_jars(tmp_path / "nothing")
     put_jars(tmp_path, ALL[:-1])
     with pytest.raises(ConnectorNotFound, match=r"has no jar of commons-pool2; .*mvn"):

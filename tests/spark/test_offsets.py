@@ -34,8 +34,8 @@ def test_parse_numbers_takes_what_a_user_writes() -> None:
         ("[]", "expected the like of"),
         ("{}", "expected the like of"),
         ('{"a": 1}', "topic a has 1"),
-        ('{"a": {"x": 1}}', "'x' is no partition"),
-        ('{"a": {"-1": 1}}', "'-1' is no partition"),
+        ('{"a": {"x": 1}}', "'x' is not a partition"),
+        ('{"a": {"-1": 1}}', "'-1' is not a partition"),
         ('{"a": {"0": "1"}}', 'a-0 has "1"'),
         ('{"a": {"0": true}}', "a-0 has true"),
         ('{"a": {"0": 1.5}}', "a-0 has 1.5"),
@@ -58,8 +58,8 @@ def test_parse_places_takes_lists_of_partitions() -> None:
     ("text", "complaint"),
     [
         ('{"a": 0}', "expected a list"),
-        ('{"a": ["0"]}', "is no partition"),
-        ('{"a": [-1]}', "is no partition"),
+        ('{"a": ["0"]}', "is not a partition"),
+        ('{"a": [-1]}', "is not a partition"),
         ('{"a": []}', "no partition"),
     ],
 )

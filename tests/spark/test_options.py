@@ -86,7 +86,7 @@ def test_subscriptions() -> None:
         parse_read_options(SERVERS | {"subscribePattern": "("}, Use.BATCH)
     with pytest.raises(OptionError, match="expected topics"):
         parse_read_options(SERVERS | {"subscribe": " , "}, Use.BATCH)
-    with pytest.raises(OptionError, match="is no partition"):
+    with pytest.raises(OptionError, match="is not a partition"):
         parse_read_options(SERVERS | {"assign": '{"a": ["x"]}'}, Use.BATCH)
 
 

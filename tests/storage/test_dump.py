@@ -235,7 +235,7 @@ def test_time_index_over_a_broken_log_is_a_problem(folder):
 def test_index_that_ends_within_an_entry_is_a_problem(folder, suffix):
     path = folder / f"{NAME}.{suffix}"
     path.write_bytes(path.read_bytes() + b"\x01\x02\x03")
-    assert "no whole number" in problems(path)[0]
+    assert "not a whole number" in problems(path)[0]
 
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])

@@ -15,7 +15,7 @@ def test_an_api_may_be_spelled_in_any_way(name: str | int) -> None:
 
 
 def test_an_unknown_api_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"'produces' is no API .* nearest is PRODUCE"):
+    with pytest.raises(ValueError, match=r"has no API 'produces'; the nearest is PRODUCE"):
         parse_api("produces")
 
 

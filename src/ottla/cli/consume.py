@@ -54,7 +54,7 @@ _PrinterFor = Callable[[Consumer], RecordPrinter]
     "-c", "--max-messages", "--count", "limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records."
 )
 @click.option("-e", "--exit", "ends_at_end", is_flag=True, help="Stop at the end of all partitions.")
-@click.option("--timeout-ms", type=click.IntRange(min=1), metavar="N", help="Stop when no record came for N ms.")
+@click.option("--timeout-ms", type=click.IntRange(min=1), metavar="N", help="Stop when no record has arrived for N ms.")
 @click.option("-f", "--format", "template", metavar="FMT", help=f"{TOKENS_HELP}.")
 @click.option("-J", "--json-lines", "is_json", is_flag=True, help="Print JSON lines; `ottla produce -J` reads them.")
 @click.option("-K", "--key-delimiter", metavar="DELIM", help="Print keys, with this between key and value.")
@@ -105,11 +105,11 @@ def consume(
     """Print the records of topics, from the beginning unless -o says otherwise, and wait for more.
 
     With -g the command is a member of a consumer group: it shares the partitions with the other members and starts at
-    the committed offsets. -o then counts only for partitions without one, and is `end` by default. Every five seconds
+    the committed offsets. -o then applies only to partitions without one, and is `end` by default. Every five seconds
     and at the end the command commits the offsets of what it has printed.
     """
     if group_id is not None and partitions:
-        raise click.UsageError("-p and -g exclude each other: in a group the members share the partitions out")
+        raise click.UsageError("-p and -g can't be used together: in a group the members share the partitions")
     try:
         reset = pairs_of(settings, "-X").get("auto.offset.reset")
         choice = _choice(offsets, from_beginning=from_beginning, in_group=group_id is not None, reset=reset)
@@ -175,7 +175,7 @@ def _printer_for(
     null = b"NULL" if shows_null else b""
     if is_json:
         if template is not None:
-            raise ValueError("-J and -f exclude each other")
+            raise ValueError("-J and -f can't be used together")
         return lambda consumer: lambda records: json_lines(records, consumer.leader_of)
     if template is not None:
         printer = compile_format(template, null=null)

@@ -71,7 +71,10 @@ _topic_option = click.option(
 @click.option("--to-current", is_flag=True, help="To the committed offsets; with --export, to save them.")
 @click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
 @click.option(
-    "--to-datetime", callback=_time, metavar="TIME", help="To the first record of this time; UTC unless +hh:mm."
+    "--to-datetime",
+    callback=_time,
+    metavar="TIME",
+    help="To the first record at or after this time; UTC unless it has +hh:mm.",
 )
 @click.option(
     "--by-duration", callback=_time, metavar="PnDTnHnMnS", help="To the first record after now minus this duration."
@@ -142,7 +145,7 @@ def _one_scenario(scenarios: dict[str, Any]) -> str:
     chosen = [name for name in _SCENARIOS if scenarios[name] is not None and scenarios[name] is not False]
     if len(chosen) != 1:
         options = [f"--{name.replace('_', '-')}" for name in (chosen or _SCENARIOS)]
-        problem = "these exclude each other" if chosen else "say where to, by one of"
+        problem = "use only one of these" if chosen else "say where to, with one of"
         raise click.UsageError(f"{problem}: {', '.join(options)}")
     return chosen[0]
 
@@ -162,7 +165,7 @@ def _check_nobody_reads(admin: Admin, group: str, *, may_be_new: bool) -> None:
         count = len(described.members)
         raise click.ClickException(
             f"group {group} is {described.state} with {count} member{'' if count == 1 else 's'}; offsets can be reset "
-            f"only while nobody reads: stop its members first (ottla groups describe {group} --members shows them)"
+            f"only while it has no members: stop them first (ottla groups describe {group} --members shows them)"
         )
 
 

@@ -35,7 +35,7 @@ def parse_offset_choice(values: Sequence[str]) -> OffsetChoice:
             choice = choice._replace(end_ms=_number(text, text[2:]))
             continue
         if choice.has_start:
-            raise ValueError(f"-o {text}: where to begin was said already")
+            raise ValueError(f"-o {text}: another -o already says where to begin")
         if text in _WORDS:
             choice = choice._replace(special=_WORDS[text])
         elif text == "stored":

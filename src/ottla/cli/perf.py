@@ -104,7 +104,7 @@ def produce(
 @click.option("-n", "--records", "--messages", type=click.IntRange(min=1), required=True, help="How many to read.")
 @click.option("-g", "--group", "group_id", help="Join this consumer group; starts at its offsets, or at the beginning.")
 @click.option("--timeout-ms", type=click.IntRange(min=1), default=_IDLE_TIMEOUT_MS, show_default=True,
-              help="Give up when no record came for this long.")  # fmt: skip
+              help="Give up when no record has arrived for this long.")  # fmt: skip
 @_arrow_option
 @click.option(
     "-X", "--consumer-property", "--command-property", "settings", multiple=True, metavar="NAME=VALUE",
@@ -121,7 +121,7 @@ def consume(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Read and decode records at full speed. The exit code is 1 if there were fewer than asked for.
+    """Read and decode records at full speed. The exit code is 1 if it reads fewer than asked for.
 
     The time of a poll is the time until it returns records.
     """

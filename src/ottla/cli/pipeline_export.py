@@ -17,7 +17,7 @@ def _day(context: click.Context, parameter: click.Parameter, value: str | None) 
     try:
         return None if value is None else date.fromisoformat(value).isoformat()
     except ValueError as error:
-        raise click.BadParameter(f"{value!r} is no day; 2025-09-01 is") from error
+        raise click.BadParameter(f"{value!r} is not a day such as 2025-09-01") from error
 
 
 @click.command("export")
@@ -38,14 +38,14 @@ def _day(context: click.Context, parameter: click.Parameter, value: str | None) 
     "--start",
     default="earliest",
     show_default=True,
-    metavar="PLACE",
-    help='earliest, a time of records, or offsets as {"topic": {"0": 23}}.',
+    metavar="WHERE",
+    help='Where to start: earliest, a record time, or offsets such as {"topic": {"0": 23}}.',
 )
 @click.option(
     "--end",
     default="latest",
     show_default=True,
-    metavar="PLACE",
+    metavar="WHERE",
     help="Stop before this; latest is the end of the topics now.",
 )
 @click.option(
@@ -54,7 +54,7 @@ def _day(context: click.Context, parameter: click.Parameter, value: str | None) 
     type=click.IntRange(min=1),
     default=2_000_000,
     show_default=True,
-    help="Records per round.",
+    help="Export at most this number of records at a time.",
 )
 @click.option("--master", metavar="URL", help="Spark's master; by default all cores of this machine.")
 @click.option("--connector", type=click.Choice(CONNECTORS), default="ottla", show_default=True, help="Spark's source.")
@@ -128,4 +128,4 @@ def export(
     say(f"{done.read:,} records read in {seconds:.1f} s; {sum(done.rows.values()):,} rows are in {folder}")
     if done.dead:
         by_class = ", ".join(f"{count:,} {error_class}" for error_class, count in sorted(done.dead.items()))
-        say(f"not exported, as they are no valid events: {by_class}")
+        say(f"not exported, because they are not valid events: {by_class}")

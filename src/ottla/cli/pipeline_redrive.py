@@ -26,7 +26,7 @@ def moment_ms(context: click.Context, parameter: click.Parameter, value: str | N
     try:
         moment = datetime.fromisoformat(value)
     except ValueError as error:
-        raise click.BadParameter(f"{value!r} is no time; 2025-09-01 or 2025-09-01T12:00:00Z is") from error
+        raise click.BadParameter(f"{value!r} is not a time such as 2025-09-01 or 2025-09-01T12:00:00Z") from error
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -105,11 +105,12 @@ def _print(summary: "Summary", execute: bool) -> None:
         print_table(heads, rows)
     if summary.strangers:
         say(f"{summary.strangers:,} records of the dead-letter topics are not from the pipeline; they stay as they are")
+    letters = f"{summary.letters:,} dead letter{'' if summary.letters == 1 else 's'}"
     if not summary.letters:
         say("there are no dead letters to send back")
     elif execute:
-        say(f"{summary.letters:,} dead letters were sent back to their topics")
+        say(f"{letters} sent back to {'its topic' if summary.letters == 1 else 'their topics'}")
         if summary.without_headers:
             say(f"{summary.without_headers:,} of them without headers: their original records are gone")
     else:
-        say(f"{summary.letters:,} dead letters would be sent back; add --execute to send them")
+        say(f"{letters} would be sent back; add --execute to send {'it' if summary.letters == 1 else 'them'}")

@@ -35,7 +35,7 @@ def region(
 ) -> int:
     """Show country, province and city of a PHONE number, or of an ACCOUNT that is in the tables.
 
-    A PHONE is a number in any writing. With a store the word is an ACCOUNT if the tables know one of that name.
+    A PHONE may be written in any format. With a store, the argument is an ACCOUNT if the tables have one of that name.
     """
     has_store = store_path is not None or cassandra is not None
     is_phone = re.fullmatch(r"\+?[\d\s().-]{5,}", phone_or_account) is not None
@@ -48,7 +48,7 @@ def region(
     if found is None and has_store:
         raise click.ClickException("no account of this name has a region in these tables; has job phone_region run?")
     if found is None:
-        raise click.UsageError("this is no phone number; for an account say where the tables are: --store-path DIR")
+        raise click.UsageError("this is not a phone number; for an account, say where the tables are: --store-path DIR")
     if as_json:
         print_json(found)
     else:

@@ -76,7 +76,7 @@ def replay(
 ) -> int:
     """Process the topics from their beginning into shadow tables, and show what differs from the tables.
 
-    With --execute the shadow tables then replace the tables; the old tables stay as the shadow NAME-before.
+    With --execute the shadow tables then replace the tables; the old tables are kept as the shadow NAME-before.
     """
     choice = store_choice(store, store_path, cassandra)
     folder = checkpoint_folder(choice, checkpoint)
@@ -129,7 +129,7 @@ def replay(
             raise click.ClickException(f"{error}; --accept-losses swaps all the same") from error
     _report(differences, as_json, is_swapped=execute)
     if execute:
-        say(f"the shadow {name} has replaced the tables; the old tables stay as the shadow {kept_as}")
+        say(f"the shadow {name} has replaced the tables; the old tables are kept as the shadow {kept_as}")
     else:
         say("the tables are unchanged; add --execute to swap the shadow in")
     return 0

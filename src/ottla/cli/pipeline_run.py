@@ -48,7 +48,7 @@ def _duration_ms(context: click.Context, parameter: click.Parameter, value: str 
         return None
     found = _DURATION.fullmatch(value.strip())
     if found is None:
-        raise click.BadParameter(f"{value!r} is no duration; 500ms, 2s and 1m are")
+        raise click.BadParameter(f"{value!r} is not a duration such as 500ms, 2s or 1m")
     return int(float(found[1]) * _UNIT_MS[found[2]])
 
 
@@ -57,7 +57,13 @@ def _duration_ms(context: click.Context, parameter: click.Parameter, value: str 
 @store_options
 @click.option("--jobs", metavar="JOB,…", help="Run only these jobs. Default: all.")
 @click.option("--once", is_flag=True, help="Process what is on the topics now, then exit.")
-@click.option("--trigger", "trigger_ms", callback=_duration_ms, metavar="2s", help="Start a batch at this interval.")
+@click.option(
+    "--trigger",
+    "trigger_ms",
+    callback=_duration_ms,
+    metavar="INTERVAL",
+    help="Start a batch at this interval. Default: 2s.",
+)
 @click.option("--master", metavar="URL", help="Spark's master; by default all cores of this machine.")
 @click.option("--connector", type=click.Choice(CONNECTORS), default="ottla", show_default=True, help="Spark's source.")
 @settings_option

@@ -120,7 +120,8 @@ def _judged(truth: Path, found: Mapping[str, list[dict[str, Any]]]) -> "Score":
         return score_alerts(document, found["device_alert"], found["invite_alert"])
     except (ValueError, KeyError, TypeError) as error:
         raise click.ClickException(
-            f"{truth} is no truth of `ottla pipeline generate`, or the alerts are no rows of their tables: {error!r}"
+            f"{truth} was not written by `ottla pipeline generate --truth`, or the alerts are not rows of their "
+            f"tables: {error!r}"
         ) from error
 
 

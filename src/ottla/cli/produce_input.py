@@ -104,7 +104,7 @@ def _headers_in(text: bytes, rules: LineRules) -> Iterator[tuple[str, bytes | No
         try:
             yield name.decode(), None if value == rules.null_marker else value
         except UnicodeDecodeError:
-            raise UnreadableRecord(f"header name {_shown(name)} is no UTF-8") from None
+            raise UnreadableRecord(f"header name {_shown(name)} is not UTF-8") from None
 
 
 def _shown(data: bytes) -> str:

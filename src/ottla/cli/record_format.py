@@ -15,7 +15,7 @@ _Getter: TypeAlias = Callable[[ConsumerRecord], object]
 _TOKEN: Final = re.compile(r"%(.)", re.DOTALL)
 _LENGTH: Final = Struct(">i")
 TOKENS_HELP: Final = (
-    "%s value, %S its length, %R that as 4 bytes, %k key, %K its length, %t topic, %p partition, %o offset, "
+    "%s value, %S its length, %R its length as 4 bytes, %k key, %K its length, %t topic, %p partition, %o offset, "
     "%T timestamp, %h headers"
 )
 
@@ -37,7 +37,7 @@ def compile_format(text: str, *, null: bytes = b"") -> RecordPrinter:
             template += conversion
             getters.append(getter)
         else:
-            raise ValueError(f"%{token} is no token of a format; there are {TOKENS_HELP}, %% a percent sign")
+            raise ValueError(f"%{token} is not a format token; the tokens are {TOKENS_HELP}, %% a percent sign")
     if text[position:].endswith("%"):
         raise ValueError("a format can't end in a single %")
     template += unescape(text[position:])

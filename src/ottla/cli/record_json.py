@@ -134,7 +134,7 @@ def _headers_of(fields: dict[str, object]) -> Headers:
     headers = []
     for header_name, value in zip(flat[::2], flat[1::2], strict=True):
         if not isinstance(header_name, str):
-            raise UnreadableRecord(f"{name}: {header_name!r} is no name")
+            raise UnreadableRecord(f"{name}: {header_name!r} is not a name")
         _from_text(name, header_name)
         headers.append((header_name, None if value is None else convert(name, value)))
     return headers

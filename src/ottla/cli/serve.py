@@ -24,9 +24,13 @@ _DEFAULT_LISTEN = "127.0.0.1:9092"
 @click.option("--data-dir", help="The folder of the log (log.dirs).")
 @click.option("--listen", help=f"Listen on HOST:PORT; port 0 picks a free one. Default {_DEFAULT_LISTEN}.")
 @click.option(
-    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key, over the file; may be repeated."
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a key, whatever the file says; may be repeated.",
 )
-@click.option("--ready-file", type=click.Path(dir_okay=False), help="Has host:port while clients can connect.")
+@click.option("--ready-file", type=click.Path(dir_okay=False), help="Holds host:port while clients can connect.")
 @click.option("--metrics-listen", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz over HTTP.")
 @click.option("--log-format", type=click.Choice(["human", "json"]), help="Format of the log on standard error.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS, case_sensitive=False), help="Log this level and above.")

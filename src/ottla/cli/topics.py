@@ -97,7 +97,10 @@ _FILTERS: dict[str, _Filter] = {
 @bootstrap_option
 @click.option("--exclude-internal", is_flag=True, help="Leave out internal topics.")
 @click.option(
-    "--under-replicated", "--under-replicated-partitions", is_flag=True, help="Only partitions that miss a replica."
+    "--under-replicated",
+    "--under-replicated-partitions",
+    is_flag=True,
+    help="Only partitions with a replica that is not in sync.",
 )
 @click.option(
     "--under-min-isr",
@@ -121,7 +124,7 @@ def describe_command(
 ) -> None:
     """Show topics and their partitions: leader, replicas, in-sync replicas, and configuration that is not the default.
 
-    NAMES may be patterns such as 'orders-*'; without any, all topics are shown. Several filters mean any of them.
+    NAMES may be patterns such as 'orders-*'; without any, all topics are shown. Of several filters, one must match.
     """
     wanted = [_FILTERS[name] for name, is_set in filters.items() if is_set]
     with open_admin(bootstrap) as admin:

@@ -257,7 +257,7 @@ def load_settings(path: str | os.PathLike[str] | None, environment: Mapping[str,
         except OSError as error:
             raise ConfigError([f"settings file {path} can't be read: {error.strerror}"]) from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError([f"settings file {path} is no TOML: {error}"]) from error
+            raise ConfigError([f"settings file {path} is not TOML: {error}"]) from error
     environment = os.environ if environment is None else environment
     if environment.get(HASH_KEY_VARIABLE):
         given["phones.hash_key"] = environment[HASH_KEY_VARIABLE]

@@ -242,5 +242,5 @@ def table_named(table: str) -> Table:
 def table_with_days(table: str) -> Table:
     """As `table_named`, for tables of which whole days can be dropped."""
     if table not in TABLES_WITH_DAYS:
-        raise ValueError(f"{table} is no table with days; these are {', '.join(TABLES_WITH_DAYS)}")
+        raise ValueError(f"{table} has no days; the tables with days are {', '.join(TABLES_WITH_DAYS)}")
     return TABLES_WITH_DAYS[table]

@@ -143,7 +143,7 @@ def iter_headers(buffer: Buffer, *, allow_partial_tail: bool = False) -> Iterato
         if next_position > end:
             if allow_partial_tail:
                 return
-            raise CorruptBatch(f"batch at {position}: {header.size_bytes} bytes said, {end - position} there")
+            raise CorruptBatch(f"batch at {position}: {header.size_bytes} bytes expected, {end - position} found")
         yield position, header
         position = next_position
 

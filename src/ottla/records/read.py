@@ -56,7 +56,7 @@ def whole_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if header.magic != MAGIC:
         raise CorruptBatch(f"batch at {position}: magic {header.magic}, {MAGIC} expected")
     if header.batch_length < MIN_BATCH_LENGTH or header.size_bytes > len(buffer) - position:
-        raise CorruptBatch(f"batch at {position}: {header.size_bytes} bytes said, {len(buffer) - position} there")
+        raise CorruptBatch(f"batch at {position}: {header.size_bytes} bytes expected, {len(buffer) - position} found")
     return header
 
 

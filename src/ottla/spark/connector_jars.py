@@ -31,7 +31,7 @@ def find_connector_jars(
         raise ConnectorNotFound(f"{VARIABLE} is not set; {_how_to_get_them()}")
     folder_path = Path(given)
     if not folder_path.is_dir():
-        raise ConnectorNotFound(f"{folder_path} is no folder; {_how_to_get_them()}")
+        raise ConnectorNotFound(f"{folder_path} is not a folder; {_how_to_get_them()}")
     found = []
     missing = []
     for coordinates in COORDINATES:

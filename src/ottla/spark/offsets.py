@@ -63,7 +63,7 @@ def parse_numbers(text: str) -> Offsets:
             raise ValueError(f"topic {topic} has {json.dumps(partitions)}; expected numbers by partition")
         for partition, number in partitions.items():
             if not partition.isdecimal():
-                raise ValueError(f"topic {topic}: {partition!r} is no partition")
+                raise ValueError(f"topic {topic}: {partition!r} is not a partition")
             if isinstance(number, bool) or not isinstance(number, int):
                 raise ValueError(f"{topic}-{partition} has {json.dumps(number)}; expected a whole number")
             found[TopicPartition(topic, int(partition))] = number
@@ -79,7 +79,7 @@ def parse_topic_partitions(text: str) -> tuple[TopicPartition, ...]:
             raise ValueError(f"topic {topic} has {json.dumps(partitions)}; expected a list of partitions")
         for partition in partitions:
             if isinstance(partition, bool) or not isinstance(partition, int) or partition < 0:
-                raise ValueError(f"topic {topic}: {json.dumps(partition)} is no partition")
+                raise ValueError(f"topic {topic}: {json.dumps(partition)} is not a partition")
             found.append(TopicPartition(topic, partition))
     if not found:
         raise ValueError("it names no partition")

@@ -319,7 +319,7 @@ def _index_entries(segment: _Segment, entry: Struct) -> Generator[DumpEntry | Du
     whole = len(data) - len(data) % entry.size
     written = len(data.rstrip(b"\x00"))
     if whole != len(data) and written > whole:
-        yield DumpProblem(f"{len(data)} bytes are no whole number of {entry.size}-byte entries")
+        yield DumpProblem(f"{len(data)} bytes are not a whole number of {entry.size}-byte entries")
     count = min(whole // entry.size, -(-written // entry.size))
     return list(entry.iter_unpack(data[: count * entry.size]))
 

@@ -27,13 +27,13 @@ def _parse(given: str | int, numbers: type[NumberT], what: str) -> NumberT:
         try:
             return numbers(given)
         except ValueError:
-            raise ValueError(f"{given} is no {what} of the Kafka protocol") from None
+            raise ValueError(f"the Kafka protocol has no {what} {given}") from None
     known = {_plain(number.name): number for number in numbers}
     found = known.get(_plain(given))
     if found is None:
         nearest = get_close_matches(_plain(given), known, n=1)
         hint = f"; the nearest is {known[nearest[0]].name}" if nearest else ""
-        raise ValueError(f"{given!r} is no {what} of the Kafka protocol{hint}")
+        raise ValueError(f"the Kafka protocol has no {what} {given!r}{hint}")
     return found
 
 

@@ -48,7 +48,7 @@ def test_a_run_without_java_on_the_machine_ends_by_itself_with_all_as_planted(tm
     assert "alert  " in done.stdout  # as they came, with a reason
     # What it suggests to type works as it is printed.
     verdict, about, *commands = done.stdout.splitlines()[-7:]
-    assert (verdict[:8], about.startswith("Everything is in")) == ("PASSED  ", True)
+    assert (verdict[:8], about.startswith("All files are in")) == ("PASSED  ", True)
     assert [shlex.split(each)[1] for each in commands] == ["pipeline", "pipeline", "pipeline", "serve", "consume"]
     for command in commands[:3]:
         subprocess.run(command, shell=True, check=True, capture_output=True, timeout=PATIENCE_S)

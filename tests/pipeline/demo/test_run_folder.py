@@ -20,6 +20,15 @@ def test_two_runs_of_one_second_have_folders_of_their_own(tmp_path: Path) -> Non
     assert second.is_dir()
 
 
+def test_a_parent_that_leads_nowhere_is_an_error_and_no_endless_search_for_a_name(tmp_path: Path) -> None:
+    link, file = tmp_path / "link", tmp_path / "file"
+    link.symlink_to(tmp_path / "nowhere" / "at-all")
+    file.write_text("in the way")
+    for parent in (link, file):
+        with pytest.raises(NotADirectoryError, match=parent.name):
+            new_run_folder(parent)
+
+
 def test_a_name_is_the_time_in_utc_wherever_the_machine_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     time.tzset()

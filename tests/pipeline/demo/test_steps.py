@@ -80,3 +80,20 @@ def test_silence_is_counted_from_the_last_word() -> None:
     silence.broken(8.0)
     assert not silence.is_too_long(15.9)
     assert silence.is_too_long(16.0)
+
+
+class TerminalText(StringIO):
+    """What a terminal gets."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_narrow_terminal_a_step_loses_words_and_keeps_its_seconds() -> None:
+    written = TerminalText()
+    console = Console(file=written, width=60, color_system=None, force_terminal=True, _environ={"TERM": "xterm"})
+    line = StepLine(console, "proof", now_s=100.0)
+    line.doing = "counting rows, reconciling the ledger, scoring alerts and more"
+    line.beat(117.0)
+    assert written.getvalue().endswith("… ... 17 s")
+    assert len(written.getvalue() + "^C") < 60

@@ -4,6 +4,7 @@ from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from ottla.pipeline.demo.summary import print_failure, print_next, print_summary, print_verdict
 from ottla.pipeline.demo.verdict import Problem, TopicRows, Verdict
@@ -76,3 +77,22 @@ def test_what_to_look_at_is_six_lines_at_most() -> None:
     print_next(ours, Path("/tmp/run"), verdict(), page=Path("/tmp/run/score.html"), alerts=[])
     assert len(written(ours).splitlines()) <= 6
     assert "kcat" not in written(ours)
+
+
+def test_sentences_wrap_between_words_and_commands_stay_whole_to_be_copied() -> None:
+    ours = console(width=60)
+    print_summary(ours, figures(), verdict())
+    print_verdict(ours, verdict())
+    print_next(ours, Path("/tmp/run-20261117T031139Z"), verdict(), page=Path("/tmp/run/score.html"), alerts=[])
+    plain = [Text.from_ansi(line).plain for line in written(ours).splitlines()]
+    commands = [line for line in plain if line.startswith("  ") and "ottla" in line]
+    assert len(commands) == 4
+    assert max(len(line) for line in plain if line not in commands) < 60
+    at = next(number for number, line in enumerate(plain) if line.startswith("PASSED"))
+    assert plain[at : at + 2] == ["PASSED  95 events stored once, 4 balances right, 9 of 9", "        cheats found"]
+
+
+def test_in_a_file_every_sentence_is_one_line() -> None:
+    file = StringIO()
+    print_verdict(Console(file=file, width=30, _environ={}), verdict())
+    assert file.getvalue().strip() == "PASSED  95 events stored once, 4 balances right, 9 of 9 cheats found"

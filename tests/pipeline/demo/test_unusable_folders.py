@@ -30,7 +30,7 @@ def check_one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
 
 def test_data_that_is_a_file_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
-    check_one_line(run_in(tmp_path, *DEMO), "FAILED  data/run-", "Not a directory")
+    check_one_line(run_in(tmp_path, *DEMO), "FAILED  data: Not a directory")
 
 
 def test_data_that_can_not_be_written_to_is_said_in_one_line(tmp_path: Path) -> None:

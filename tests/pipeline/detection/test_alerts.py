@@ -38,4 +38,4 @@ def test_a_record_is_keyed_by_its_subject_and_holds_the_evidence() -> None:
 
 def test_a_line_says_why() -> None:
     assert DEVICE.why == "device d1: many_accounts, 3 accounts in 60 min"
-    assert INVITE.why == "inviter u1: 0.80, 2 invitees: 0.8"
+    assert INVITE.why == "inviter u1 scores 0.80: 2 invitees (0.8)"

@@ -19,7 +19,7 @@ def test_two_families_that_reach_the_limit_are_enough() -> None:
     verdict = combined([evidence("burst", "speed", 0.3), evidence("idle", "idle", 0.2)], alert_score=0.5)
     assert verdict.is_alert
     assert verdict.score == 0.5
-    assert verdict.why == "burst: 0.3; idle: 0.2"
+    assert verdict.why == "burst (0.3); idle (0.2)"
 
 
 def test_two_rules_of_one_family_count_once() -> None:

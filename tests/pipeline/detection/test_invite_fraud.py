@@ -194,4 +194,4 @@ def test_old_friends_do_not_hide_new_fakes() -> None:
     facts = InviterFacts("me", case.invites, case.sightings, {}, case.lives, (), ())
     (alert,) = invite_alerts(facts, LIMITS, clock_ms=START_MS + 9 * DAY_MS)
     assert alert.invitees == [f"fake{number}" for number in range(6)]
-    assert "6 of 6 idle: 0.5" in alert.why
+    assert "scores 0.50: 6 of 6 invitees idle (0.5)" in alert.why

@@ -40,9 +40,16 @@ def test_batches_add_up_in_the_metrics_file(tmp_path: Path) -> None:
 
 def test_the_summary_says_what_there_was_and_leaves_out_what_there_was_not() -> None:
     line = counted().summary(2.0)
-    expected = "collect running: 15 events read, 10 rows written, 1 duplicates, 2 late, 4 dead, 2 batches in 2.0 s"
+    expected = "collect running: 15 events read, 10 rows written, 1 duplicate, 2 late, 4 dead, 2 batches in 2.0 s"
     assert line == f"{expected}, lag 7"
     assert JobProgress("x", "g").summary(1.0) == "x starting: 0 events read, 0 rows written, 0 batches in 1.0 s"
+
+
+def test_the_summary_counts_one_of_a_kind_in_the_singular() -> None:
+    progress = JobProgress("collect", "group")
+    progress.add(BatchOutcome(1, 1, figures={"alerts": 1, "subjects_judged": 1}), took_ms=40)
+    expected = "collect starting: 1 event read, 1 row written, 1 alert, 1 subject judged, 1 batch in 2.0 s"
+    assert progress.summary(2.0) == expected
 
 
 class Terminal(StringIO):

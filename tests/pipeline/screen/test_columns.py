@@ -1,8 +1,10 @@
 """Tables for a width: columns go before a digit does."""
 
+import re
+
 import pytest
 
-from ottla.pipeline.screen.columns import Column, table_lines
+from ottla.pipeline.screen.columns import Column, cut, table_lines
 from ottla.pipeline.screen.job_table import JobRow, job_lines
 from ottla.pipeline.screen.terminal import ASCII, UNICODE
 
@@ -42,3 +44,13 @@ def test_text_is_cut_with_a_mark_that_the_terminal_knows() -> None:
 def test_short_titles_come_before_columns_go() -> None:
     columns = [Column("job", ["a"], is_text=True), Column("duplicates", ["7"], 5, "dup.")]
     assert table_lines(columns, width=13, glyphs=ASCII)[0].plain == "job  dup."
+
+
+@pytest.mark.parametrize("width", range(1, 60))
+def test_text_is_never_cut_inside_a_figure(width: int) -> None:
+    text = "9 invites in 300 s (0.3); 1,314 of ±20"
+    kept = cut(text, width, ASCII)
+    assert len(kept) <= width
+    if kept != text:
+        assert kept.endswith("~")
+        assert set(re.findall(r"[\d.,]+", kept)) <= set(re.findall(r"[\d.,]+", text))

@@ -32,8 +32,8 @@ _INTERRUPTED: Final = 130
 
 
 @click.command()
-@click.option("--forever", is_flag=True, help="Go on until Ctrl-C.")
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--forever", is_flag=True, help="Run until Ctrl-C.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed makes the same traffic.")
 @click.option(
     "--accounts",
     type=click.IntRange(min=1),
@@ -44,11 +44,11 @@ _INTERRUPTED: Final = 130
     type=click.FloatRange(min=0.5),
     default=SECONDS,
     show_default=True,
-    help=f"How long to send {DAYS} days of traffic. Start and end come on top of it.",
+    help=f"How long to send {DAYS} days of traffic. Start and checks take longer.",
 )
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Default: a new folder data/run-….")
 def main(forever: bool, seed: int, accounts: int | None, seconds: float, run_dir: Path | None) -> int:
-    """Run the whole pipeline on generated traffic, and prove what it did."""
+    """Run the whole pipeline on generated traffic, and check its results."""
     with extras_installed():
         from ottla.pipeline.demo.playing import Demo
         from ottla.pipeline.running.failures import describe_failure
@@ -58,7 +58,7 @@ def main(forever: bool, seed: int, accounts: int | None, seconds: float, run_dir
         if run_dir is None:
             run_dir = new_run_folder(_PARENT)
             for removed in remove_earlier(_PARENT, new=run_dir):
-                console.print(f"removed  {removed}, of an earlier run", highlight=False, markup=False, soft_wrap=True)
+                console.print(f"removed  {removed}, an earlier run", highlight=False, markup=False, soft_wrap=True)
         with claimed(run_dir):
             check_room(run_dir)
             console.print(Text.assemble(("folder   ", "cyan"), str(run_dir)), highlight=False, soft_wrap=True)

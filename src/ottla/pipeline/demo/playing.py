@@ -57,6 +57,7 @@ _ASK_CLUSTER_MS: Final = 10_000
 # An endless run keeps only the last data: topics by size, log tables by days. The ledger keeps all, as it must.
 _FOREVER_TOPIC_CONFIGS: Final = (("retention.bytes", str(32 * 1024 * 1024)), ("segment.bytes", str(8 * 1024 * 1024)))
 _FOREVER_SETTINGS: Final = "[retention]\ndays = 14\n"
+_LOOKS_PER_LAG: Final = 4  # a lag from before a batch, beside what the batch has read, would count its records in both
 _FIGURES: Final = re.compile(r"\d+")
 # Spark gives a Python process ten seconds to start, which a busy machine may exceed: try again.
 _SETTINGS: Final = "[restarts]\nmax = 40\nbackoff_max_ms = 2000\n"
@@ -160,7 +161,7 @@ class Demo:
                 return
             for message in self._messages.among(jobs.new_messages()):
                 went_on.report(message)
-            went_on(f"Spark starts its Python workers; {had} of {len(figures)} jobs have finished their first batch")
+            went_on(f"first batch finished by {had} of {len(figures)} jobs")
             time.sleep(0.1)
 
     def _play(
@@ -214,7 +215,7 @@ class Demo:
             if time.monotonic() > deadline_s:
                 self._problems.append(f"the jobs did not catch up with the topics within {_CATCH_UP_TIMEOUT_S} s")
                 return
-            for _ in range(10):
+            for _ in range(_LOOKS_PER_LAG):
                 time.sleep(0.05)
                 look()
 
@@ -307,7 +308,7 @@ class Demo:
             if verdict.score is not None:
                 went_on("drawing plots")
                 page = write_score(verdict.score, self._run_dir)
-            went_on("rows counted, ledger reconciled" + (", alerts scored" if verdict.score is not None else ""))
+            went_on("rows and ledger checked" if verdict.score is None else "rows, ledger and alerts checked")
         print_summary(self._console, figures._replace(jobs=self._job_figures(jobs)), verdict)
         print_verdict(self._console, verdict)
         print_next(self._console, self._run_dir, verdict, page=page, alerts=observer.alerts())

@@ -3,7 +3,9 @@
 A name never ends with a dash and a number, like that of a partition: a broker may have the folder `data`.
 """
 
+import errno
 import fcntl
+import os
 import re
 import shutil
 import time
@@ -21,13 +23,17 @@ _KEPT: Final = 1  # beside the new one
 
 
 def new_run_folder(parent: Path) -> Path:
-    """A name that no other run has."""
+    """A name that no other run has. NotADirectoryError for a parent that is a file, or a link to nothing."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent)) from None
     name = time.strftime("run-%Y%m%dT%H%M%SZ", time.gmtime())
     folder = parent / name
     number = 1
     while True:
         try:
-            folder.mkdir(parents=True)
+            folder.mkdir()
             return folder
         except FileExistsError:
             number += 1

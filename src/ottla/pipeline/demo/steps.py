@@ -21,6 +21,7 @@ from ottla.pipeline.screen.terminal import can_redraw, glyphs_of, size_of
 
 _STILL_EVERY_S: Final = 5.0
 _NAME_WIDTH: Final = 8
+_ECHO_WIDTH: Final = 2  # the terminal adds ^C to the line; if that wraps, the line can't be erased
 
 
 @contextmanager
@@ -73,11 +74,13 @@ class StepLine:
             self._console.print(message, highlight=False, soft_wrap=True, markup=False, style="yellow")
 
     def _beat(self, now_s: float) -> None:
-        words = f"{self.doing} ... {now_s - self._began_s:.0f} s".lstrip()
+        seconds = f" ... {now_s - self._began_s:.0f} s"
         if can_redraw(self._console):
-            self._draw(words)
+            room = size_of(self._console).columns - 1 - _ECHO_WIDTH - _NAME_WIDTH - 1 - len(seconds)
+            self._draw((cut(self.doing, room, glyphs_of(self._console)) + seconds).lstrip())
         elif self._silence.is_too_long(now_s):
             self._silence.broken(now_s)
+            words = (self.doing + seconds).lstrip()
             self._console.print(f"{self._name:<{_NAME_WIDTH}} {words}", highlight=False, soft_wrap=True, markup=False)
 
     def finish(self, now_s: float) -> None:
@@ -96,8 +99,7 @@ class StepLine:
     def _draw(self, words: str) -> None:
         if words == self._drawn:
             return
-        room = size_of(self._console).columns - 1 - _NAME_WIDTH - 1
-        line = Text.assemble((f"{self._name:<{_NAME_WIDTH}} ", "cyan"), cut(words, room, glyphs_of(self._console)))
+        line = Text.assemble((f"{self._name:<{_NAME_WIDTH}} ", "cyan"), words)
         with self._console:
             self.erase()
             self._console.print(line, end="", highlight=False, soft_wrap=True)

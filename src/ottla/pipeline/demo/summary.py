@@ -1,6 +1,8 @@
 """What the demo prints at its end: tables first, then one line with the verdict, then where to look next."""
 
+import textwrap
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,38 +29,38 @@ def print_summary(console: Console, figures: Figures, verdict: Verdict) -> None:
     if verdict.score is not None:
         _print_table(console, "Alerts against the planted cheats", _score_columns(verdict.score))
     console.print()
+    label = partial(_say_wrapped, console, indent=9)
     seconds = max(figures.sending_s, 0.001)
     rate = figures.sent / seconds
-    _say(
-        console, f"sent     {figures.sent:,} events in {seconds:.1f} s, {rate:,.0f}/s; acks {percentiles(figures.ack)}"
-    )
+    label(f"sent     {figures.sent:,} events in {seconds:.1f} s, {rate:,.0f}/s; acks {percentiles(figures.ack)}")
     report = verdict.report
     state = "no differences" if report.is_clean else "DIFFERENCES"
-    _say(console, f"ledger   {report.checked['entries']:,} entries, {report.totals['ledger']:,} credits: {state}")
+    label(f"ledger   {report.checked['entries']:,} entries, {report.totals['ledger']:,} credits: {state}")
     if verdict.score is not None:
         wrong, planted = (sum(each[index] for each in verdict.score.decoys.values()) for index in (0, 1))
-        _say(console, f"alerts   {wrong} of {planted} honest look-alikes were reported as cheats")
+        label(f"alerts   {wrong} of {planted} honest look-alikes were reported as cheats")
 
 
 def print_verdict(console: Console, verdict: Verdict) -> None:
-    """One line, after the details of what does not hold."""
+    """One sentence, after the details of what does not hold."""
     console.print()
+    say = partial(_say_wrapped, console, indent=8)
     for problem in verdict.problems:
-        _say(console, f"{problem.check}: {problem.details}", "red")
+        say(f"{problem.check}: {problem.details}", "red")
     if verdict.problems:
         checks = list(dict.fromkeys(problem.check for problem in verdict.problems))
-        _say(console, f"FAILED  {', '.join(checks)}", "bold red")
+        say(f"FAILED  {', '.join(checks)}", "bold red")
         return
     stored = f"{sum(each.collected for each in verdict.rows):,} events stored once"
     balances = f"{verdict.report.checked['balances']:,} balances right"
     if not verdict.is_judged:
-        _say(console, f"STOPPED EARLY  {stored}, {balances}; alerts are not scored", "bold yellow")
+        say(f"STOPPED EARLY  {stored}, {balances}; alerts are not scored", "bold yellow")
     elif verdict.score is None:
-        _say(console, f"PASSED  {stored}, {balances}", "bold green")
+        say(f"PASSED  {stored}, {balances}", "bold green")
     else:
         counts = [line.counts for line in verdict.score.detectors if line.detector in DETECTORS]
         right, missed = sum(each.right for each in counts), sum(each.missed for each in counts)
-        _say(console, f"PASSED  {stored}, {balances}, {right} of {right + missed} cheats found", "bold green")
+        say(f"PASSED  {stored}, {balances}, {right} of {right + missed} cheats found", "bold green")
 
 
 def print_failure(console: Console, run_dir: Path, problems: Sequence[str]) -> None:
@@ -75,8 +77,10 @@ def print_next(
 ) -> None:
     worst = max(verdict.rows, key=lambda each: each.dead)
     topic = f"{worst.topic}.dlq" if worst.dead else worst.topic
-    plots = "" if page is None else f"; plots: {page.name}"
-    _say(console, f"Everything is in {as_typed(run_dir)}{plots}. To look further (serve in a terminal of its own):")
+    plots = "" if page is None else f"; {page.name} has plots"
+    _say_wrapped(
+        console, f"All files are in {as_typed(run_dir)}{plots}. To look further (run serve in its own terminal):"
+    )
     for command in next_commands(run_dir, topic=topic, alerts=alerts, has_score=page is not None):
         _say(console, f"  {command}")
 
@@ -149,4 +153,18 @@ def _print_table(console: Console, title: str, columns: Sequence[Column]) -> Non
 
 
 def _say(console: Console, line: str, style: str = "") -> None:
+    """One line, however long: for logs, and for commands to copy."""
     console.print(Text(line, style), highlight=False, soft_wrap=True)
+
+
+def _say_wrapped(console: Console, line: str, style: str = "", *, indent: int = 0) -> None:
+    """A sentence; on a terminal it wraps between words, with the lines after the first indented."""
+    if console.is_terminal:
+        wrapper = textwrap.TextWrapper(
+            width=size_of(console).columns - 1,
+            subsequent_indent=" " * indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        line = wrapper.fill(line)
+    _say(console, line, style)

@@ -71,7 +71,7 @@ class InviteAlert(NamedTuple):
 
     @property
     def why(self) -> str:
-        return f"inviter {self.inviter_id}: {self.verdict.score:.2f}, {self.verdict.why}"
+        return f"inviter {self.inviter_id} scores {self.verdict.score:.2f}: {self.verdict.why}"
 
 
 def device_alert_id(device_id: str, rule: str, day: str) -> str:

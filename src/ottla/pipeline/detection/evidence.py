@@ -30,8 +30,8 @@ class Verdict(NamedTuple):
 
     @property
     def why(self) -> str:
-        """`7 invites in 300 s: 0.2; 6 of 7 idle: 0.5`."""
-        return "; ".join(f"{each.why}: {each.weight:g}" for each in self.evidence)
+        """`6 of 7 invitees idle (0.5); 7 invites in 300 s (0.2)`."""
+        return "; ".join(f"{each.why} ({each.weight:g})" for each in self.evidence)
 
 
 def combined(found: Iterable[Evidence], *, alert_score: float) -> Verdict:

@@ -136,7 +136,7 @@ def _shared_device(
         why = "an invitee on the inviter's own device who does not use the app"
         yield Evidence("shared_device", "device", limits.shared_device_weight, True, why, figures)
     else:
-        why = "an invitee on the inviter's own device who may be of the family"
+        why = "an invitee on the inviter's own device who may be family"
         yield Evidence("shared_device", "device", limits.lone_device_weight, False, why, figures)
 
 
@@ -159,7 +159,7 @@ def _shared_fingerprint(
         share = sharing / len(campaign)
         proportion = _proportion(share, limits.shared_fingerprint_share_honest, limits.shared_fingerprint_share)
         weight = max(weight, limits.shared_fingerprint_weight * proportion)
-    why = f"{sharing} of {len(campaign)} invitees with the inviter's model from his network"
+    why = f"{sharing} of {len(campaign)} invitees with the inviter's phone model and network"
     figures = {"invitees": sharing, "of": len(campaign)}
     yield Evidence("shared_fingerprint_ip", "model", weight, is_much, why, figures)
 
@@ -195,13 +195,18 @@ def _idle(
     weight, is_full = _share_weight(idle, len(decided), limits.idle_share, limits.idle_share_honest, limits)
     figures = {"idle": idle, "of": len(decided)}
     yield Evidence(
-        "idle_invitees", "idle", limits.idle_weight * weight, is_full, f"{idle} of {len(decided)} idle", figures
+        "idle_invitees",
+        "idle",
+        limits.idle_weight * weight,
+        is_full,
+        f"{idle} of {len(decided)} invitees idle",
+        figures,
     )
 
 
 def _neighbours(campaign: Sequence[Invite], limits: InviteThresholds) -> Iterator[Evidence]:
     near = largest_neighbourhood((invite.number for invite in campaign), distance=limits.neighbour_distance)
-    why = f"{len(near)} numbers within ±{limits.neighbour_distance}"
+    why = f"{len(near)} phone numbers within {limits.neighbour_distance} of one of them"
     figures = {"numbers": len(near), "distance": limits.neighbour_distance}
     enough = limits.neighbour_share * len(campaign)
     if len(near) >= limits.neighbours and len(near) >= enough:
@@ -227,7 +232,7 @@ def _region_of_addresses(
         if all(region != invite.region for region, count in appears.items() if count == most):
             elsewhere += 1
             provinces[invite.region] += 1
-    yield from _region_evidence(elsewhere, known, provinces, limits, appear_there=known, against="their addresses")
+    yield from _region_evidence(elsewhere, known, provinces, limits, appear_there=known, against="their IP addresses")
 
 
 def _region_of_inviter(facts: InviterFacts, campaign: Sequence[Invite], limits: InviteThresholds) -> Iterator[Evidence]:
@@ -265,11 +270,11 @@ def _region_evidence(
     one_province = max(provinces.values()) / elsewhere
     proportion = _proportion(one_province, limits.region_one_province_share_honest, limits.region_share)
     weight = limits.region_weight * is_there + limits.region_one_province_weight * proportion
-    why = f"{elsewhere} of {known} numbers from elsewhere than {against}"
-    if is_there and against != "their addresses":
+    why = f"{elsewhere} of {known} phone numbers from another region than {against}"
+    if is_there and against != "their IP addresses":
         why += ", used where the inviter is"
     if proportion >= 1:
-        why += ", nearly all of one province"
+        why += ", nearly all from one province"
     figures = {"elsewhere": elsewhere, "of": known, "one_province": round(one_province, 3), "appear_there": is_there}
     yield Evidence("region_mismatch", "place", weight * share, is_full and is_there and proportion >= 1, why, figures)
 

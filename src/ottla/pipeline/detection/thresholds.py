@@ -96,7 +96,7 @@ def load_thresholds(path: str | Path | None) -> Thresholds:
     except OSError as error:
         raise ThresholdError([f"thresholds {path} can't be read: {error.strerror}"]) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ThresholdError([f"thresholds {path} are no TOML: {error}"]) from error
+        raise ThresholdError([f"thresholds {path} are not TOML: {error}"]) from error
     try:
         return _checked(_shipped(), given)
     except ThresholdError as error:

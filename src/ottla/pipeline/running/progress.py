@@ -6,15 +6,18 @@ atomically.
 
 import json
 import os
+import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ottla import __version__
 from ottla.pipeline.jobs.port import BatchOutcome
+
+_PLURAL: Final = re.compile(r"(?<=ch)es\b|(?<=[^s])s\b")
 
 
 class JobProgress:
@@ -59,12 +62,13 @@ class JobProgress:
 
     def summary(self, seconds: float) -> str:
         """The run in one line, for its end."""
-        parts = [f"{self.job} {self.state}: {self.rows_read:,} events read, {self.rows_written:,} rows written"]
+        parts = [f"{self.job} {self.state}: {counted(self.rows_read, 'events')} read"]
+        parts.append(f"{counted(self.rows_written, 'rows')} written")
         for count, words in ((self.duplicates, "duplicates"), (self.late, "late"), (self.dead.total(), "dead")):
             if count:
-                parts.append(f"{count:,} {words}")
-        parts += [f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(self.figures.items()) if count]
-        parts.append(f"{self.batches} batches in {seconds:.1f} s")
+                parts.append(counted(count, words))
+        parts += [counted(count, name.replace("_", " ")) for name, count in sorted(self.figures.items()) if count]
+        parts.append(f"{counted(self.batches, 'batches')} in {seconds:.1f} s")
         if self.lag:
             parts.append(f"lag {self.lag:,}")
         return ", ".join(parts)
@@ -88,6 +92,11 @@ class JobProgress:
                 "last_batch_ms": self.batch_ms[-1] if self.batch_ms else None,
                 "busy_ms": self.busy_ms,
             }
+
+
+def counted(count: int, words: str) -> str:
+    """`2 subjects judged`, `1 subject judged`."""
+    return f"{count:,} {_PLURAL.sub('', words) if count == 1 else words}"
 
 
 class MetricsFile:

@@ -6,8 +6,9 @@ records.
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,6 +23,7 @@ from ottla.pipeline.jobs.port import Job, JobContext, PreparingJob
 from ottla.pipeline.retention import RetentionKeeper, retention_limits
 from ottla.pipeline.running.checkpoints import About, Checkpoint
 from ottla.pipeline.running.group_offsets import GroupOffsets
+from ottla.pipeline.running.lag import JobPosition, LagWatch
 from ottla.pipeline.running.progress import JobProgress, MetricsFile
 from ottla.pipeline.running.query import FAILED, JobQuery, Restarts, Source, SparkEnded
 from ottla.pipeline.settings import Settings
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY_S: Final = 0.1
 _TASKS_PER_CORE: Final = 2  # one that takes longer than the others leaves no core idle for long
-_ASK_LAG_EVERY_S: Final = 2.0
 _CLUSTER_PATIENCE_MS: Final = 5_000
 # A batch that runs when the run shall stop gets this long to end by itself.
 _LAST_BATCH_S: Final = 30.0
@@ -73,7 +74,6 @@ class Runner:
         self._report = report
         self._show = show
         self._is_asked_to_stop = False
-        self._lag_asked_at_s = 0.0
         self._metrics_problem = ""
         self.progress: list[JobProgress] = []
 
@@ -144,6 +144,7 @@ class Runner:
         self, queries: Sequence[JobQuery], admin: Admin, metrics: MetricsFile, retention: RetentionKeeper
     ) -> None:
         stop_by_s: float | None = None
+        lag = LagWatch(partial(_latest_offsets, admin))
         while True:
             now_s = time.monotonic()
             for query in queries:
@@ -161,8 +162,11 @@ class Runner:
             # part goes on.
             if any(query.progress.state == FAILED for query in queries):
                 self._is_asked_to_stop = True
-            if is_over or now_s - self._lag_asked_at_s >= _ASK_LAG_EVERY_S:
-                self._ask_lag(queries, admin, now_s)
+            lag.look(
+                [JobPosition(query.progress, query.ends, query.is_over) for query in queries],
+                now_s=now_s,
+                is_last=is_over,
+            )
             retention.look(now_s, is_last=is_over)
             self._write(metrics)
             self._show(self.progress)
@@ -277,19 +281,10 @@ class Runner:
             what = "counted as empty" if self._plan.trigger_ms is None else "read as soon as they are created"
             self._report(f"these topics do not exist, they are {what}: {', '.join(missing)}")
 
-    def _ask_lag(self, queries: Sequence[JobQuery], admin: Admin, now_s: float) -> None:
-        self._lag_asked_at_s = now_s
-        ends = {query: query.ends for query in queries}  # as they are now: batches go on meanwhile
-        topic_partitions = {topic_partition for read in ends.values() for topic_partition in read}
-        try:
-            latest = (
-                admin.list_offsets(topic_partitions, Admin.LATEST, waits_for_leaders=False) if topic_partitions else {}
-            )
-        except ClientError:
-            for query in queries:
-                query.progress.lag = None
-            return
-        for query, read in ends.items():
-            behind = sum(max(0, latest[topic_partition].offset - offset) for topic_partition, offset in read.items())
-            # Before its first batch a job doesn't know what is there.
-            query.progress.lag = behind if read or query.is_over else None
+
+def _latest_offsets(admin: Admin, topic_partitions: Set[TopicPartition]) -> dict[TopicPartition, int] | None:
+    try:
+        latest = admin.list_offsets(topic_partitions, Admin.LATEST, waits_for_leaders=False)
+    except ClientError:
+        return None
+    return {topic_partition: found.offset for topic_partition, found in latest.items()}

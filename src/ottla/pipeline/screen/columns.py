@@ -13,6 +13,7 @@ from ottla.pipeline.screen.terminal import Glyphs
 _GAP: Final = 2
 _TEXT_MIN: Final = 8
 _ESSENTIAL: Final = 1
+_IN_FIGURES: Final = frozenset("0123456789.,")
 
 
 class Column(NamedTuple):
@@ -43,7 +44,14 @@ def table_lines(columns: Sequence[Column], *, width: int, glyphs: Glyphs) -> lis
 
 
 def cut(text: str, width: int, glyphs: Glyphs) -> str:
-    return text if len(text) <= width else text[: max(width - 1, 0)] + glyphs.cut
+    """As much as fits, with a mark. A figure is left out whole: the first digits of one would be another figure."""
+    if len(text) <= width:
+        return text
+    end = max(width - 1, 0)
+    if end and text[end] in _IN_FIGURES:
+        while end and text[end - 1] in _IN_FIGURES:
+            end -= 1
+    return text[:end] + glyphs.cut
 
 
 def _fit(columns: list[Column], width: int) -> tuple[list[Column], list[int]]:

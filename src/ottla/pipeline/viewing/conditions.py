@@ -45,7 +45,7 @@ def _conditions(table: Table, text: str) -> Iterable[Condition]:
         found = _CONDITION.match(text, place)
         if found is None:
             raise BadCondition(
-                f"{text[place:].strip()!r} is no condition; COLUMN OPERATOR VALUE with =, !=, <, <=, >, >="
+                f"{text[place:].strip()!r} is not a condition; expected COLUMN OPERATOR VALUE with =, !=, <, <=, >, >="
             )
         column = column_of(table, found["column"])
         value = found["plain"] if found["quoted"] is None else found["quoted"].replace("''", "'")
@@ -62,4 +62,4 @@ def _typed(table: Table, column: str, type_: str, value: str) -> str | int | flo
             return int(value)
         return float(value) if type_ == REAL else value
     except ValueError:
-        raise BadCondition(f"{column} of {table.name} is a number, {value!r} is none") from None
+        raise BadCondition(f"{column} of {table.name} is a number, {value!r} is not") from None

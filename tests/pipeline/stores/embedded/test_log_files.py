@@ -145,7 +145,7 @@ def test_tables_of_another_version_are_refused_in_words(tmp_path: Path) -> None:
     [
         ("embedded", {}, "needs a folder"),
         ("cassandra", {}, "needs an address"),
-        ("cassandra", {"cassandra": "nowhere"}, "no address of a Cassandra keyspace"),
+        ("cassandra", {"cassandra": "nowhere"}, "not the address of a Cassandra keyspace"),
         ("paper", {}, "there is no store 'paper'"),
     ],
 )

@@ -42,7 +42,8 @@ def parse_address(text: str) -> Address:
     names = tuple(host.strip() for host in hosts.split(",") if host.strip())
     if not slash or not keyspace.isidentifier() or not names or not port.isdigit():
         raise ValueError(
-            f"{text!r} is no address of a Cassandra keyspace; HOST:PORT/KEYSPACE, as in 127.0.0.1:9042/ottla"
+            f"{text!r} is not the address of a Cassandra keyspace; expected HOST:PORT/KEYSPACE, such as "
+            "127.0.0.1:9042/ottla"
         )
     return Address(names, int(port), keyspace)
 

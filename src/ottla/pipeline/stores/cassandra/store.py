@@ -250,7 +250,7 @@ class CassandraStore:
     def _shadow_keyspace(self, name: str) -> str | None:
         """The keyspace of this shadow, if it exists."""
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a shadow: letters, digits, _ and -, at most 30")
+            raise ValueError(f"{name!r} is not a name for a shadow: letters, digits, _ and -, at most 30")
         rows = self._connection.execute(
             f"SELECT value FROM {self._address.keyspace}.{schema.META} WHERE name = ?", [f"{_SHADOW}{name}"]
         )

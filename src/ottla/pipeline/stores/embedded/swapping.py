@@ -24,7 +24,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 def shadow_folder(folder: Path, name: str) -> Path:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name of a shadow: letters, digits, _ and -, at most 64")
+        raise ValueError(f"{name!r} is not a name for a shadow: letters, digits, _ and -, at most 64")
     return folder / _SHADOWS / name
 
 
