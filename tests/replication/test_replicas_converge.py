@@ -7,6 +7,7 @@ unclean, so what was read may be gone; but no log may keep what its leader does 
 from collections.abc import Callable
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,8 @@ from tests.replication.partitions import HandReplicas
 from tests.storage.hand_driven import HandBackground
 from tests.storage.log_making import NOW_MS, batch, flush, headers_of, read_all, values_of
 from tests.storage.managed_logs import ORDERS, ManagedLogs
+
+pytestmark = pytest.mark.slow
 
 BROKERS = (1, 2, 3)
 CONFIG = LogConfig(segment_bytes=400, file_delete_delay_ms=0, index_interval_bytes=100)
