@@ -366,3 +366,32 @@ def test_fsync_of_a_partition_that_is_not_followed_here_is_no_news(rig: Rig) -> 
     rig.fetcher.on_flushed((TOPIC_ID, 9))
     rig.loop.advance(5)
     assert len(rig.leader.requests) == count
+
+
+def test_records_that_come_twice_over_two_requests_are_no_failure() -> None:
+    rig = Rig(config=LogConfig(flush_messages=1))
+    leader_log, partition = rig.add()
+    append(leader_log, b"a", leader_epoch=EPOCH)
+    rig.loop.run()
+    rig.loop.advance(5)
+    append(leader_log, b"b", leader_epoch=EPOCH)
+    flush(partition.log)
+    rig.fetcher.on_flushed((TOPIC_ID, 0))
+    rig.loop.soon.pop(0)()  # the second request is sent, while the leader answers the first one
+    rig.leader.wake()
+    rig.lead().high_watermark = 1  # by the second request
+    rig.loop.time_ms += 5
+    rig.loop.soon.reverse()
+    rig.loop.soon.pop(0)()  # the answer to the first one arrives, and a third request goes out
+    assert values(partition.log) == [b"a", b"b"]
+    ((_, (asked,)),) = rig.leader.requests[-1].topics
+    assert asked.fetch_offset == 2
+    while rig.loop.soon and partition.high_watermark < 1:  # the leader has answered the second one from the old offset
+        rig.loop.soon.pop(0)()
+    assert partition.high_watermark == 1
+    followed = rig.fetcher.followed[TOPIC_ID, 0]
+    assert (followed.failures, values(partition.log)) == (0, [b"a", b"b"])
+    append(leader_log, b"c", leader_epoch=EPOCH)
+    rig.leader.wake()
+    rig.loop.run()
+    assert values(partition.log) == [b"a", b"b", b"c"]

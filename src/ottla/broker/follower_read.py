@@ -4,6 +4,7 @@ Made once per fetch and called again each time that a waiting fetch is tried; it
 """
 
 from ottla.broker.follower_session import FollowedPartition, FollowerSession
+from ottla.core.disk import FileSlice
 from ottla.core.errors import ErrorCode, StorageError
 from ottla.core.types import BrokerEpoch, BrokerId
 from ottla.protocol.fetch_codec import EpochEndOffset, FetchedPartition, FetchPartition
@@ -108,7 +109,7 @@ class FollowerRead:
             return FetchedPartition(number, ErrorCode.KAFKA_STORAGE_ERROR, -1, records=_NONE), 0
         if read.slice is None:
             return _answered(partition, read.error_code), 0
-        return _answered(partition, ErrorCode.NONE)._replace(records=read.slice), read.slice.length
+        return _answered(partition, ErrorCode.NONE, records=read.slice), read.slice.length
 
 
 def partition_of(replicas: Replicas, key: SessionKey) -> Partition | None:
@@ -191,7 +192,11 @@ def _is_at_end(partition: Partition | ErrorCode | None, wanted: FetchPartition) 
 
 
 def _answered(
-    partition: Partition, error_code: ErrorCode, diverging_epoch: EpochEndOffset | None = None
+    partition: Partition,
+    error_code: ErrorCode,
+    diverging_epoch: EpochEndOffset | None = None,
+    *,
+    records: bytes | FileSlice = _NONE,
 ) -> FetchedPartition:
     return FetchedPartition(
         partition.topic_partition.partition,
@@ -199,6 +204,6 @@ def _answered(
         partition.high_watermark,
         partition.last_stable_offset,
         partition.log.log_start_offset,
-        records=_NONE,
+        records=records,
         diverging_epoch=diverging_epoch,
     )

@@ -266,12 +266,13 @@ class ReplicaFetcher:
                     # It came since the request, in place of an older epoch. What the leader said is lost: ask anew.
                     session.restart()
                     continue
-                self._take_partition(followed, fetched, now_ms)
+                self._take_partition(followed, fetched, number, now_ms)
         self._maybe_send()
 
-    def _take_partition(self, followed: FollowedPartition, fetched: FetchedPartition, now_ms: int) -> None:
-        verdict = followed.take(fetched, now_ms=now_ms)
+    def _take_partition(self, followed: FollowedPartition, fetched: FetchedPartition, number: int, now_ms: int) -> None:
+        verdict = followed.take(fetched, number=number, now_ms=now_ms)
         if verdict is Verdict.FETCH_ANEW:
+            followed.sent = None  # what is under way was said of a log that was longer
             followed.refresh()
             self._session.restart()
         elif verdict is Verdict.FETCH:

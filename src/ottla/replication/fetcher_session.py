@@ -77,9 +77,7 @@ class FetcherSession:
         named = self.partitions if is_full else self._changed
         topics: dict[TopicKey, list[FetchPartition]] = {}
         for (topic_id, _), followed in named.items():
-            if followed.sent is None:
-                followed.first_request = number
-            followed.sent = wanted = followed.wanted
+            wanted = followed.name_in(number)
             of_topic = topics.get(topic_id)
             if of_topic is None:
                 topics[topic_id] = [wanted]

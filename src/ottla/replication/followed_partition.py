@@ -51,6 +51,7 @@ class FollowedPartition:
         "lag",
         "leader_epoch",
         "max_bytes",
+        "offset_request",
         "partition",
         "reason",
         "retry_at_ms",
@@ -66,6 +67,7 @@ class FollowedPartition:
         self.max_bytes = max_bytes
         self.sent: FetchPartition | None = None  # what the leader knows that we want
         self.first_request = 0  # the number of the request that first named it
+        self.offset_request = 0  # the number of the request that first named the fetch offset in `sent`
         self.failures = 0  # in a row
         self.corrupt_answers = 0  # in a row
         self.retry_at_ms = 0
@@ -95,20 +97,30 @@ class FollowedPartition:
         )
         return self.wanted != self.sent
 
+    def name_in(self, number: int) -> FetchPartition:
+        """What request `number` says of it: from now on the leader knows what is wanted."""
+        sent, wanted = self.sent, self.wanted
+        if sent is None:
+            self.first_request = number
+        if sent is None or sent.fetch_offset != wanted.fetch_offset:
+            self.offset_request = number
+        self.sent = wanted
+        return wanted
+
     @property
     def is_lagging(self) -> bool:
         """Whether less is durable here than was fetched: the leader waits to hear that it is."""
         return self.wanted.durable_offset >= 0
 
-    def take(self, fetched: FetchedPartition, *, now_ms: TimestampMs) -> Verdict:
-        """Append, truncate or start afresh, as the answer says."""
+    def take(self, fetched: FetchedPartition, *, number: int, now_ms: TimestampMs) -> Verdict:
+        """Append, truncate or start afresh, as the answer to request `number` says."""
         partition = self.partition
         log = partition.log
         end_offset = log.log_end_offset
         if partition.state.leader_epoch != self.leader_epoch or partition.is_offline:
             return self._stop("not followed in this leader epoch any more")
-        if self.sent is None or self.sent.fetch_offset != end_offset:
-            return Verdict.FETCH  # an answer to what was wanted before the last one
+        if self.sent is None or self.sent.fetch_offset != end_offset or number < self.offset_request:
+            return self._take_overtaken(fetched)
         try:
             if fetched.error_code:
                 return self._take_error(fetched)
@@ -135,6 +147,16 @@ class FollowedPartition:
         high_watermark = fetched.high_watermark
         self.lag = high_watermark - end_offset if high_watermark > end_offset else 0
         partition.follow(high_watermark=high_watermark, log_start_offset=fetched.log_start_offset)
+        return Verdict.FETCH
+
+    def _take_overtaken(self, fetched: FetchedPartition) -> Verdict:
+        """Two requests were under way, and the records that the answer to the first one brought are here. This is the
+        answer to the second: the leader knew of an older fetch offset, and perhaps sends the same records again.
+
+        The high watermark counts: it was news, and the leader does not say it twice.
+        """
+        if not fetched.error_code and fetched.diverging_epoch is None:
+            self.partition.follow(high_watermark=fetched.high_watermark, log_start_offset=fetched.log_start_offset)
         return Verdict.FETCH
 
     def _begin_within_a_batch(self, fetched: FetchedPartition, records: memoryview, now_ms: TimestampMs) -> Verdict:

@@ -13,6 +13,7 @@ from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
 from ottla.replication.partition import Partition
 from ottla.testing.simulation.broken_rule import BrokenRule
+from ottla.testing.simulation.changed_partitions import ChangedPartitions
 from ottla.testing.simulation.cluster import SimulatedCluster
 from ottla.testing.simulation.fault_plan import FaultPlan, FaultSettings
 from ottla.testing.simulation.history import History
@@ -30,6 +31,7 @@ from ottla.testing.simulation.step_rules import StepRules
 TOPIC: Final = "orders"
 GROUP: Final = "billing"
 _CREATE_WITHIN_S: Final = 60.0
+_RUNNING: Final = ProcessState.RUNNING
 
 
 class RunSettings(NamedTuple):
@@ -71,6 +73,7 @@ class SimulatedRun:
         self.history = History()
         self.step_rules = StepRules()
         self.sightings = Sightings(self.cluster.brokers, self._is_rebalancing)
+        self._looks: dict[int, ChangedPartitions] = {}  # by life of a broker
         self._brokers_by_loop_name = {broker.name: broker for broker in self.cluster.brokers.values()}
         broker_ids = list(self.cluster.brokers)
         self.producers = [
@@ -242,9 +245,17 @@ class SimulatedRun:
 
     def _after_step(self, loop: ProcessLoop) -> None:
         broker = self._brokers_by_loop_name.get(loop.name)
-        if broker is not None and broker.state is ProcessState.RUNNING and broker.core is not None:
-            self.step_rules.look(broker.broker_id, broker.core.replicas.partitions.values())
-            self.sightings.look(broker)
+        if broker is None or broker.state is not _RUNNING:
+            return
+        core = broker.core
+        assert core is not None
+        looks = self._looks.get(loop.number)
+        if looks is None:
+            looks = self._looks[loop.number] = ChangedPartitions()
+        changed = looks.look(core.replicas.partitions)
+        if changed:
+            self.step_rules.look(broker.broker_id, changed)
+            self.sightings.look(loop.number, changed)
 
     def _on_stored(self, change: WatchEvent, value: bytes) -> None:
         self.sightings.on_stored(change, value)

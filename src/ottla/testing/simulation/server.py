@@ -22,7 +22,7 @@ from ottla.testing.simulation.scheduler import ProcessLoop, Timer
 
 _unpack_size = Struct(">i").unpack_from
 _FIRST_FREE_PORT: Final = 30_000
-_GARBAGE: Final = 0xDD
+_GARBAGE: Final = b"\xdd"
 
 
 class SimulatedServer:
@@ -178,15 +178,18 @@ class ServerConnection:
 
     def _run_turn(self) -> None:
         ready: list[Buffer | FileSlice] = []
-        self.order.release(ready)
+        order = self.order
+        if order.entries:
+            order.release(ready)
         while not self._is_held and not self._is_draining and not self._violation and self._start_frame(ready):
             pass
-        self.order.release(ready)
+        if order.entries:
+            order.release(ready)
         if ready and not self._has_ended:
             self._send(ready)
         if (
             self._violation
-            or (self._is_draining and not self.order)
+            or (self._is_draining and not order)
             or (self._has_ended and not (self._is_held and self._has_whole_frame))
         ):
             self.close()
@@ -210,7 +213,7 @@ class ServerConnection:
         except ProtocolViolation:
             self._violation = True
             return False
-        frame[:] = bytes((_GARBAGE,)) * size
+        frame[:] = _GARBAGE * size
         self.is_deferrable = False
         self._place(answer, ready)
         return True

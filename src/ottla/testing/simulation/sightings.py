@@ -1,12 +1,13 @@
 """What a run has shown of what a cluster can do, counted: a run that shows nothing proves nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ottla.coordination import paths
 from ottla.coordination.store import WatchEvent, WatchKind
 from ottla.core.cluster import NO_LEADER, OFFSETS_TOPIC
 from ottla.core.types import BrokerId, Offset, TopicPartition
+from ottla.replication.partition import Partition
 from ottla.testing.simulation.process import SimulatedBroker
 
 LEADER_CHANGED: Final = "leader changed"
@@ -94,12 +95,11 @@ class Sightings:
                     self.count(COORDINATOR_MOVED_IN_REBALANCE)
         self._leaders[topic_partition] = state.leader
 
-    def look(self, broker: SimulatedBroker) -> None:
-        """At a broker that serves, after a step of it."""
-        assert broker.core is not None
-        life, logs = broker.loop.number, self._logs
-        for topic_partition, partition in broker.core.replicas.partitions.items():
-            log = partition.log
+    def look(self, life: int, changed: Iterable[Partition]) -> None:
+        """At what has changed of a broker that serves, after a step of it; `life` is the number of its loop."""
+        logs = self._logs
+        for partition in changed:
+            topic_partition, log = partition.topic_partition, partition.log
             bounds = (log.log_start_offset, log.log_end_offset)
             before = logs.get((life, topic_partition))
             if before == bounds:

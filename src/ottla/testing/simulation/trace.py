@@ -3,6 +3,7 @@ report."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import blake2b
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -51,10 +52,11 @@ class Trace:
 
     def fold(self) -> None:
         """Take the steps into the digest and keep only the last; called when there are FOLDED_AT of them."""
-        update = self._digest.update
+        parts: list[bytes] = []
         for when, process, done in self.steps[self._folded :]:
-            update(_pack_head(when, process))
-            update(kind_of(done).encode())
+            parts.append(_pack_head(when, process))
+            parts.append(kind_of(done).encode())
+        self._digest.update(b"".join(parts))
         if self.is_printing:
             for step in self._named(self._folded):
                 self.print_line(str(step))
@@ -81,7 +83,7 @@ def kind_of(done: Any) -> str:
     """The name of a callback, in words that are the same in every run; of a note, the note itself."""
     if type(done) is str:
         return done
-    while hasattr(done, "func"):  # a partial
+    while type(done) is partial:
         done = done.func
-    name: str = getattr(done, "__qualname__", type(done).__qualname__)
-    return name
+    name: str | None = getattr(done, "__qualname__", None)
+    return type(done).__qualname__ if name is None else name
