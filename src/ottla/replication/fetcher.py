@@ -273,6 +273,8 @@ class ReplicaFetcher:
         verdict = followed.take(fetched, now_ms=now_ms)
         if verdict is Verdict.FETCH_ANEW:
             followed.refresh()
+            if followed.is_lagging:  # it began anew with records that are not durable yet
+                self._flushing[followed.key] = followed
             self._session.restart()
         elif verdict is Verdict.FETCH:
             if followed.refresh():

@@ -125,7 +125,7 @@ class Sightings:
             self._last_ends[broker.broker_id, topic_partition] = (broker.boots, bounds[1], partition.topic_id)
 
     def _look_for_a_loss(
-        self, broker: SimulatedBroker, topic_partition: TopicPartition, log_end_offset: Offset, topic_id: bytes
+        self, broker: SimulatedBroker, topic_partition: tuple[str, int], log_end_offset: Offset, topic_id: bytes
     ) -> None:
         """At a log of a new life: whether it ends before it did when the machine lost its power."""
         boots, last_end, last_id = self._last_ends.get((broker.broker_id, topic_partition), (0, 0, topic_id))
