@@ -151,7 +151,10 @@ class LossyStart:
         return again
 
     async def _write(self, batch: list[SetValue | Create], losses: list[Loss]) -> list[Loss]:
-        result: Result = await ask(self._store.multi, batch)
+        # The controller has to hear of it: a leader with the old version could not change its in-sync replicas any more.
+        note = paths.encode_partition_set([loss.topic_partition for loss in losses])
+        writes = [*batch, Create(paths.ISR_CHANGE_PREFIX, note, sequential=True)]
+        result: Result = await ask(self._store.multi, writes)
         if result.is_ok:
             return []
         if result.code not in _AGAIN:

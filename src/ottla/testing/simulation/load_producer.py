@@ -122,6 +122,8 @@ class LoadProducer:
             self._on_acked(slot, response.base_offset)
         elif error_code in RETRIABLE:
             self._send_later(slot)
+        elif slot.partition in self._history.lossy:
+            slot.batch = []  # its sequence went with what was lost, as documented: it ends here
         else:
             # All that was acknowledged is there, so the cluster knows this producer and its sequence.
             raise BrokenRule(

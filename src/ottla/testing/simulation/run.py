@@ -71,6 +71,7 @@ class SimulatedRun:
         self.history = History()
         self.step_rules = StepRules()
         self.sightings = Sightings(self.cluster.brokers, self._is_rebalancing)
+        self.sightings.on_loss = self._on_loss
         self._brokers_by_loop_name = {broker.name: broker for broker in self.cluster.brokers.values()}
         broker_ids = list(self.cluster.brokers)
         self.producers = [
@@ -252,6 +253,11 @@ class SimulatedRun:
         if topic_partition is not None and change.kind in (WatchKind.CREATED, WatchKind.CHANGED):
             state = paths.decode_partition_state(change.path, value)
             self.step_rules.leaders.note(topic_partition, state.leader_epoch, state.leader, source="the store")
+
+    def _on_loss(self, topic_partition: TopicPartition) -> None:
+        """All copies are lossy. What was fsynced before it was acknowledged must be there all the same."""
+        if not self.settings.flush_messages:
+            self.history.may_lose(topic_partition, "all replicas that had everything lost power")
 
     def _is_rebalancing(self) -> bool:
         return any(member.is_rebalancing for member in self.members)
