@@ -100,6 +100,25 @@ class Registration:
                 self._call_later(min(left_ms, _RETRY_MS), give)
             await waiting
 
+    async def wait_for_free_id(self) -> None:
+        """Until no session has the id registered; StoreFailed: another broker has it, and lives."""
+        deadline_ms = self._now_ms() + self._wait_ms
+        while True:
+            waiting: Answer[None] = Answer()
+            give = _once(waiting)
+            found: Result = await ask(self._store.exists, self._path, watch=give)
+            if found.code == Code.NO_NODE:
+                return
+            left_ms = deadline_ms - self._now_ms()
+            if not found.is_ok and found.code not in _NO_ANSWER:
+                raise store_failed("reading", found)
+            if left_ms <= 0:
+                raise StoreFailed(
+                    f"broker.id {self._broker_id} is taken by a broker that is alive; give this one another"
+                )
+            self._call_later(left_ms if found.is_ok else min(left_ms, _RETRY_MS), give)
+            await waiting
+
     def stop(self) -> None:
         """Register no more; the node goes with the session."""
         self._is_stopped = True

@@ -8,6 +8,7 @@ replicas has not all that was acknowledged, so only an unclean election takes on
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from ottla.core.cluster import LossyReplica
 from ottla.core.types import BrokerId
 
 
@@ -19,20 +20,38 @@ class Selection(NamedTuple):
 
 
 def select_offline(
-    replicas: Sequence[BrokerId], isr: Sequence[BrokerId], *, online: Collection[BrokerId], is_unclean_allowed: bool
+    replicas: Sequence[BrokerId],
+    isr: Sequence[BrokerId],
+    *,
+    online: Collection[BrokerId],
+    eligible: Sequence[BrokerId] = (),
 ) -> Selection | None:
-    """For a partition whose leader is gone: the first in-sync replica that is online, in the order of the assignment.
-
-    An unclean election takes any replica that is online if there is no such one; what only the others had is lost.
-    """
+    """For a partition whose leader is gone: the first in-sync replica that is online, in the order of the assignment;
+    if there is none, the first eligible one: it has all that is committed, too (KIP-966)."""
     leader = _first(replicas, online, isr)
     if leader is not None:
         return Selection(leader, tuple([replica for replica in isr if replica in online]))
-    if is_unclean_allowed:
-        leader = _first(replicas, online, replicas)
-        if leader is not None:
-            return Selection(leader, (leader,))
-    return None
+    leader = _first(replicas, online, eligible)
+    return None if leader is None else Selection(leader, (leader,))
+
+
+def select_least_lossy(
+    replicas: Sequence[BrokerId], lossy: Sequence[LossyReplica], *, online: Collection[BrokerId]
+) -> Selection | None:
+    """For a partition of which all replicas that had everything have lost something, and have said what is left: the
+    one with the longest history. It holds all that any of them still has, so no other one will do."""
+    if not lossy:
+        return None
+    most = max((one.last_epoch, one.log_end_offset) for one in lossy)
+    best = [one.broker_id for one in lossy if (one.last_epoch, one.log_end_offset) == most]
+    leader = _first(replicas, online, best)
+    return None if leader is None else Selection(leader, (leader,))
+
+
+def select_unclean(replicas: Sequence[BrokerId], *, online: Collection[BrokerId]) -> Selection | None:
+    """Any replica that is online; what only the others had is lost."""
+    leader = _first(replicas, online, replicas)
+    return None if leader is None else Selection(leader, (leader,))
 
 
 def select_reassigned(

@@ -207,6 +207,7 @@ def _state_entry(partition: int, state: PartitionState, *, is_new: bool = False)
         is_new=is_new,
         isr=list(state.isr),
         replicas=list(state.replicas),
+        eligible=None if state.eligible is None else list(state.eligible),
     )
 
 
@@ -228,7 +229,9 @@ def _configs(topic: TopicStates) -> dict[str, str]:
 
 
 def _partition_state(entry: PartitionStateEntry) -> PartitionState:
-    return PartitionState(entry.leader, entry.leader_epoch, tuple(entry.isr), tuple(entry.replicas), entry.version)
+    eligible = None if entry.eligible is None else tuple(entry.eligible)
+    isr, replicas = tuple(entry.isr), tuple(entry.replicas)
+    return PartitionState(entry.leader, entry.leader_epoch, isr, replicas, entry.version, eligible)
 
 
 def _broker_info(broker: LiveBroker) -> BrokerInfo:

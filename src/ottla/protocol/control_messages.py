@@ -23,7 +23,7 @@ class ConfigEntry(Message):
 
 
 class PartitionStateEntry(Message):
-    __slots__ = ("is_new", "isr", "leader", "leader_epoch", "partition", "replicas", "version")
+    __slots__ = ("eligible", "is_new", "isr", "leader", "leader_epoch", "partition", "replicas", "version")
 
     FIELDS = (
         Field("partition", "int32", _V0, default=0),
@@ -36,6 +36,8 @@ class PartitionStateEntry(Message):
         Field("is_new", "bool", _V0, default=False),
         Field("isr", "[]int32", _V0),
         Field("replicas", "[]int32", _V0),
+        # Not in sync, but with all that is committed; null: there never were any.
+        Field("eligible", "[]int32", _V0, nullable_versions=_V0),
     )
 
     def __init__(
@@ -48,6 +50,7 @@ class PartitionStateEntry(Message):
         is_new: bool = False,
         isr: list[int] | None = None,
         replicas: list[int] | None = None,
+        eligible: list[int] | None = None,
     ) -> None:
         self.partition = partition
         self.leader = leader
@@ -56,6 +59,7 @@ class PartitionStateEntry(Message):
         self.is_new = is_new
         self.isr = [] if isr is None else isr
         self.replicas = [] if replicas is None else replicas
+        self.eligible = eligible
 
 
 class TopicStates(Message):
