@@ -86,6 +86,9 @@ class Registration:
             found: Result = await ask(self._store.exists, self._path, watch=give)
             if found.stat is not None and found.stat.ephemeral_owner == self._store.session_id:
                 return self._registered(await self._own_epoch())  # its answer was lost
+            if not found.is_ok and self.epoch != NO_BROKER_EPOCH:
+                # A broker that serves goes on without the store; how long its id is held is counted when that is back.
+                deadline_ms = self._now_ms() + self._wait_ms
             left_ms = deadline_ms - self._now_ms()
             if left_ms <= 0:
                 if found.is_ok:

@@ -107,6 +107,8 @@ _STAMP = (
     Field("controller_id", "int32", _V0, default=-1),
     Field("controller_epoch", "int32", _V0, default=-1),
     Field("broker_epoch", "int64", _V0, default=-1),
+    # Grows with each request of the controller; the same again for one that is sent again.
+    Field("number", "int64", _V0, default=0),
 )
 
 # The same in the answers to them: the error of the whole request, and the partitions that failed.
@@ -117,7 +119,7 @@ _ANSWER = (
 
 
 class LeaderAndIsrRequest(ApiMessage):
-    __slots__ = ("broker_epoch", "controller_epoch", "controller_id", "is_full", "topics")
+    __slots__ = ("broker_epoch", "controller_epoch", "controller_id", "is_full", "number", "topics")
 
     API_KEY = 4
     VERSIONS = _V0
@@ -135,12 +137,14 @@ class LeaderAndIsrRequest(ApiMessage):
         controller_id: int = -1,
         controller_epoch: int = -1,
         broker_epoch: int = -1,
+        number: int = 0,
         is_full: bool = False,
         topics: list[TopicStates] | None = None,
     ) -> None:
         self.controller_id = controller_id
         self.controller_epoch = controller_epoch
         self.broker_epoch = broker_epoch
+        self.number = number
         self.is_full = is_full
         self.topics = [] if topics is None else topics
 
@@ -177,7 +181,7 @@ class StoppedReplicaEntry(Message):
 
 
 class StopReplicaRequest(ApiMessage):
-    __slots__ = ("broker_epoch", "controller_epoch", "controller_id", "replicas")
+    __slots__ = ("broker_epoch", "controller_epoch", "controller_id", "number", "replicas")
 
     API_KEY = 5
     VERSIONS = _V0
@@ -190,11 +194,13 @@ class StopReplicaRequest(ApiMessage):
         controller_id: int = -1,
         controller_epoch: int = -1,
         broker_epoch: int = -1,
+        number: int = 0,
         replicas: list[StoppedReplicaEntry] | None = None,
     ) -> None:
         self.controller_id = controller_id
         self.controller_epoch = controller_epoch
         self.broker_epoch = broker_epoch
+        self.number = number
         self.replicas = [] if replicas is None else replicas
 
 
@@ -251,7 +257,16 @@ class LiveBroker(Message):
 
 
 class UpdateMetadataRequest(ApiMessage):
-    __slots__ = ("broker_epoch", "brokers", "controller_epoch", "controller_id", "deleted", "is_full", "topics")
+    __slots__ = (
+        "broker_epoch",
+        "brokers",
+        "controller_epoch",
+        "controller_id",
+        "deleted",
+        "is_full",
+        "number",
+        "topics",
+    )
 
     API_KEY = 6
     VERSIONS = _V0
@@ -273,6 +288,7 @@ class UpdateMetadataRequest(ApiMessage):
         controller_id: int = -1,
         controller_epoch: int = -1,
         broker_epoch: int = -1,
+        number: int = 0,
         is_full: bool = False,
         brokers: list[LiveBroker] | None = None,
         topics: list[TopicStates] | None = None,
@@ -281,6 +297,7 @@ class UpdateMetadataRequest(ApiMessage):
         self.controller_id = controller_id
         self.controller_epoch = controller_epoch
         self.broker_epoch = broker_epoch
+        self.number = number
         self.is_full = is_full
         self.brokers = [] if brokers is None else brokers
         self.topics = [] if topics is None else topics
