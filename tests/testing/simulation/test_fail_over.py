@@ -11,8 +11,11 @@ from ottla.core.types import TopicPartition
 from ottla.replication.partition import Partition
 from ottla.testing.simulation.client import Outcome
 from ottla.testing.simulation.cluster import SESSION_TIMEOUT_MS, SimulatedCluster
+from ottla.testing.simulation.fault_plan import FaultSettings
 from ottla.testing.simulation.process import SimulatedBroker
 from ottla.testing.simulation.requests import Fetched, create_topic, fetch, produce
+from ottla.testing.simulation.run import RunSettings, SimulatedRun
+from ottla.testing.simulation.sightings import COORDINATOR_MOVED, LEADER_CHANGED
 from ottla.testing.simulation.topic_leaders import NOT_KNOWN, TopicLeaders
 
 ORDERS = TopicPartition("orders", 0)
@@ -194,7 +197,9 @@ def test_session_that_expires_is_followed_by_another_registration_and_another_le
 
 
 @pytest.mark.parametrize("unclean", ["false", "true"])
-def test_partition_without_in_sync_replicas_waits_for_one_unless_elections_may_be_unclean(unclean: str) -> None:
+def test_partition_without_in_sync_replicas_waits_for_one_unless_elections_may_be_unclean(
+    unclean: str, caplog: pytest.LogCaptureFixture
+) -> None:
     three = ThreeBrokers(unclean_leader_election_enable=unclean, min_insync_replicas="1")
     last = three.leader
     others = [broker for broker in three.cluster.brokers.values() if broker is not last]
@@ -208,9 +213,18 @@ def test_partition_without_in_sync_replicas_waits_for_one_unless_elections_may_b
     three.cluster.run_for(SESSION_S + 20)
     if unclean == "true":
         assert three.leader in others
+        assert "unclean election" in caplog.text
         assert three.read() == []
         return
     assert three.stored.leader == -1
     three.start(last)
     assert three.read() == [b"a"]
     assert three.leader is last
+
+
+def test_groups_and_idempotent_producers_go_on_while_leaders_and_coordinators_move() -> None:
+    faults = FaultSettings(interval_s=3, lasts_max_s=15, kinds=("kill", "pause"))
+    results = [SimulatedRun(seed, RunSettings(duration_s=40, faults=faults)).run() for seed in range(1, 4)]
+    assert all(result.acked and result.commits for result in results)
+    for moved in (COORDINATOR_MOVED, LEADER_CHANGED):
+        assert sum(result.sightings.get(moved, 0) for result in results) > 0
