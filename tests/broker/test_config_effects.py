@@ -6,7 +6,6 @@ import pytest
 
 from ottla.broker import config_effects
 from ottla.controller.config_edits import ConfigChange, ConfigEdit, ConfigOperation
-from ottla.controller.deltas import TopicConfigChanged
 from ottla.core.config.broker_keys import BROKER_DEFINITION
 from ottla.core.config.definition import DynamicMode
 from ottla.core.config.topic_keys import TOPIC_DEFINITION
@@ -191,7 +190,7 @@ def test_a_config_is_not_applied_to_a_topic_that_is_being_deleted(rig: Rig) -> N
     done: list[Any] = []
     rig.topics.delete("orders", done.append)
     rig.pump.run_until(lambda: bool(done))
-    rig.local_topics.apply(TopicConfigChanged("orders", {}), lambda: None)
+    rig.local_topics.use_topic_config("orders", {})
     assert "orders" not in rig.cache.topics
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.controller.deltas import TopicConfigChanged, TopicCreated
+from ottla.controller.deltas import TopicCreated
 from ottla.core.cluster import OFFSETS_TOPIC, TopicImage
 from ottla.core.errors import ErrorCode
 from ottla.core.exchange import Deferred
@@ -79,8 +79,7 @@ class _GroupLives:
         runtime._settings = runtime._settings._replace(rewrite_above_bytes=REWRITE_ABOVE_BYTES)
         for image in self._images:
             rig.local_topics.apply_loaded(image, {})
-            config = TopicConfigChanged(image.name, image.configs)
-            rig.local_topics.apply(config, lambda: None)  # the rig loads logs with no config of their topics
+            rig.local_topics.use_topic_config(image.name, image.configs)  # the rig loads logs without
             rig.topics.state.apply(TopicCreated(image))
         rig.groups.offsets_topic.maybe_start()
         rig.background.run_all()

@@ -4,7 +4,7 @@ from errno import EIO
 
 import pytest
 
-from ottla.controller.deltas import TopicCreated, TopicDeletionStarted
+from ottla.controller.new_topics import NewTopic
 from ottla.core.errors import ErrorCode
 from ottla.core.exchange import Deferred
 from ottla.protocol.codec import decode_response, encode_request
@@ -162,15 +162,15 @@ def test_those_who_asked_hear_of_a_deleted_topic(rig: Rig) -> None:
 
 
 def test_topic_that_is_deleted_before_its_names_are_durable_stays_away(rig: Rig) -> None:
-    image = rig.create_topic("other")
-    heard: list[str] = []
-    rig.local_topics.apply(TopicCreated(image._replace(name="orders")), lambda: heard.append("applied"))
-    rig.local_topics.apply(TopicDeletionStarted("orders", (0,)), lambda: heard.append("removed"))
+    rig.create_topic("other")
+    heard: list[object] = []
+    rig.topics.create(NewTopic("orders", 1, 1), heard.append)
+    rig.pump.run_until(lambda: "orders" in rig.topics.state.topics)
+    rig.topics.delete("orders", heard.append)
     assert not heard
-    rig.settle()
+    rig.pump.run_until(lambda: len(heard) == 2)
     assert "orders" not in rig.cache.topics
     assert [str(partition) for partition in rig.log_manager.partitions()] == ["other-0"]
-    assert heard == ["applied", "removed"]
 
 
 # DescribeCluster

@@ -1,6 +1,6 @@
 """Changes of configs: what is refused, what the store has afterwards, and who hears of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -232,12 +232,15 @@ def test_notes_of_earlier_runs_are_removed_when_they_are_old(desk: Desk) -> None
     desk.alter(ConfigEdit("retention.ms", "5"))
     desk.alter(ConfigEdit("retention.ms", "6"))
     desk.use(desk.pump.store)
-    load: Callable[..., None] = lambda on_done: desk.notes_kept.load(lambda: on_done(None))  # noqa: E731
-    desk.pump.call(load)
+    desk.notes_kept.load()
+    desk.pump.get("/")
+    desk.pump.get("/")  # by now the answers to its questions are here, in their order
     assert len(desk.notes()) == 2
     desk.use(desk.pump.store)
     desk.now_ms = desk.pump_now_ms() + 2 * NOTES_KEPT_MS
-    desk.pump.call(load)
+    desk.notes_kept.load()
+    desk.pump.get("/")
+    desk.pump.get("/")
     assert desk.notes() == []
 
 

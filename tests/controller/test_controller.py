@@ -393,6 +393,7 @@ def test_broker_that_does_not_answer_is_sent_all_of_it_later(cluster: Cluster) -
     assert "orders" in cluster.brokers[victim].shown
 
 
+@pytest.mark.slow
 def test_large_topic_is_made_in_parts_that_the_store_can_take(cluster: Cluster) -> None:
     count = 5_000
     image = create(cluster, assignment={partition: (partition % 3 + 1,) for partition in range(count)})

@@ -14,6 +14,8 @@ from ottla.core.control import ControlledShutdown
 from ottla.core.types import TopicPartition
 from tests.controller.answering_cluster import Cluster
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(60)
 BROKERS = 4
 

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,8 @@ from ottla.coordination.store import (
 )
 from tests.coordination.conformance import WAIT_SECONDS, Engine
 from tests.coordination.test_memory import MemoryEngine
+
+pytestmark = pytest.mark.slow
 
 PATHS = st.sampled_from(["/", "/a", "/b", "/a/a", "/a/b", "/a/a/a", "/a0000000000", "/b/0000000001"])
 VALUES = st.sampled_from([b"", b"x", b"y" * 100, bytes(VALUE_BYTES_MAX + 1)])

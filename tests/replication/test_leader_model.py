@@ -1,6 +1,7 @@
 """A leader and its followers in every order of appends, fetches, fsyncs, lost answers and elections, against the rule:
 what is below the high watermark is durable on every replica that may be elected."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -14,6 +15,8 @@ from ottla.storage.log_config import LogConfig
 from tests.replication.leaders import EPOCH, LAG_MS, REFUSED, AskedWrite, Leader, state_of
 from tests.replication.partitions import ORDERS
 from tests.storage.log_making import NOW_MS, batch, flush
+
+pytestmark = pytest.mark.slow
 
 FOLLOWERS = st.sampled_from([2, 3])
 

@@ -7,23 +7,24 @@ unclean, so what was read may be gone; but no log may keep what its leader does 
 from collections.abc import Callable
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.core.cluster import BrokerEndpoint, BrokerInfo, PartitionState
-from ottla.core.timing_wheel import TimingWheel
-from ottla.purgatory.purgatory import Purgatory
 from ottla.replication.fetcher import FetcherPorts, FetcherSettings
 from ottla.replication.fetchers import ReplicaFetchers
-from ottla.replication.partition import Partition
-from ottla.replication.ports import ALONE, PartitionPorts
+from ottla.replication.replicas import Replicas
 from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.testing.simulated_disk import SimulatedDisk
 from tests.replication.following import TOPIC_ID, HandLoop, LeaderLog, StandInLeader
+from tests.replication.partitions import HandReplicas
 from tests.storage.hand_driven import HandBackground
 from tests.storage.log_making import NOW_MS, batch, flush, headers_of, read_all, values_of
 from tests.storage.managed_logs import ORDERS, ManagedLogs
+
+pytestmark = pytest.mark.slow
 
 BROKERS = (1, 2, 3)
 CONFIG = LogConfig(segment_bytes=400, file_delete_delay_ms=0, index_interval_bytes=100)
@@ -48,29 +49,20 @@ class Replica:
         self.background.run_all()
         manager = self.managed.manager
         self.loop = HandLoop()
-        wheel = TimingWheel()
-        self.partition = Partition(
-            ORDERS,
-            topic_id=TOPIC_ID,
-            log=self.managed.log(),
-            state=PartitionState(-1, -1, (), BROKERS),
-            ports=PartitionPorts(
-                self.broker_id,
-                lambda log: None,
-                lambda log, error: None,
-                lambda log, offset: manager.truncate_log(log, offset, NOW_MS),
-                lambda log, offset: manager.restart_log(log, offset, NOW_MS),
-                fetches=Purgatory(wheel),
-                produces=Purgatory(wheel),
-                deletions=Purgatory(wheel),
-                now_ms=lambda: NOW_MS,
-                cluster=ALONE,
-                on_isr_unsettled=lambda partition: None,
-            ),
+        replicas = Replicas(
+            HandReplicas().waiting,
+            broker_id=self.broker_id,
+            request_flush=lambda log: None,
+            report_storage_error=lambda log, error: None,
+            truncate_log=lambda log, offset: manager.truncate_log(log, offset, NOW_MS),
+            restart_log=lambda log, offset: manager.restart_log(log, offset, NOW_MS),
+        )
+        self.partition = replicas.add(
+            ORDERS, topic_id=TOPIC_ID, log=self.managed.log(), state=PartitionState(-1, -1, (), BROKERS)
         )
         self.partition.restore_high_watermark(self.high_watermark)
         self.fetchers = ReplicaFetchers(
-            {ORDERS: self.partition},
+            replicas.partitions,
             open_channel=self.cluster.open_channel(self),
             settings=FetcherSettings(max_bytes=300, response_max_bytes=600),
             ports=FetcherPorts(

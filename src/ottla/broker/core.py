@@ -7,7 +7,7 @@ clean stop both unwind it.
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from ottla.broker.advertising import advertised_endpoints, derived_configs, regi
 from ottla.broker.api import Dispatcher
 from ottla.broker.cluster_join import ClusterJoin, StoreFailed
 from ottla.broker.config_effects import ConfigEffects
+from ottla.broker.controlling import DirectLink, make_controller
 from ottla.broker.handlers.served import Handlers
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.local_topics import LocalTopics
@@ -26,24 +27,20 @@ from ottla.broker.ports import BrokerPorts
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.registration import Registration
 from ottla.broker.states import BrokerState
-from ottla.broker.steps import ask, on_thread
+from ottla.broker.steps import Answer, Running, ask, on_thread
 from ottla.broker.stored_configs import log_unusable_topic_configs, read_broker_configs, with_stored
 from ottla.broker.timers import Timers
 from ottla.broker.topic_creation import TopicCreation
-from ottla.broker.unfinished_deletions import finish_deletions
-from ottla.controller.config_notes import ConfigNotes
-from ottla.controller.configs import Configs
-from ottla.controller.election import Election, ElectionResult
-from ottla.controller.queue import EventQueue
-from ottla.controller.state import ClusterState, StoredBrokerConfigs
-from ottla.controller.topics import Topics
+from ottla.controller.ports import ControlLink
+from ottla.controller.state import StoredBrokerConfigs
+from ottla.controller.term import Alone
 from ottla.controller.tree_loader import TreeError, TreeLoader
 from ottla.core.clock import Background
 from ottla.core.cluster import OFFSETS_TOPIC, BrokerInfo, TopicImage
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.current import CurrentConfig
 from ottla.core.config.listeners import Listener
-from ottla.core.types import BrokerEpoch, LeaderEpoch, Offset, TopicPartition
+from ottla.core.types import BrokerEpoch, ControllerEpoch, LeaderEpoch, Offset, TopicPartition
 from ottla.purgatory.purgatory import Purgatory
 from ottla.replication.ports import ALONE
 from ottla.replication.replicas import Replicas, Waiting
@@ -85,6 +82,7 @@ class BrokerCore:
         self._waiting: Waiting | None = None
         self._groups: GroupCoordination | None = None
         self._membership: Membership | None = None  # None: this broker is alone
+        self._first_election: Answer[str | None] | None = None  # of a broker alone, while its start waits for it
 
     async def start(self) -> None:
         """Clients are served when this returns."""
@@ -99,14 +97,17 @@ class BrokerCore:
         await self._open_logs(images.values())
         bound = self._bind()
         self._make_replicas()
+        self._make_config_changeable()
         if self._membership is None:
             await self._serve_loaded(images.values())
-            await self._become_controller(images.values())
+            self._make_controller(DirectLink(self.local_topics))
         else:
             self._join_cluster(self._membership)
         self._maybe_start_groups()
         self._make_handlers()
         await self._register(bound)
+        if self._membership is None:
+            await self._control_alone(images.values())
         self._start_housekeeping()
         self._network.start_accepting()
         self.is_accepting = True
@@ -248,45 +249,74 @@ class BrokerCore:
         # Folders that had to be made anew: nothing may be acknowledged in them before.
         await ask(lambda on_done: self.log_manager.sync_dirs(lambda: on_done(None)))
 
-    async def _become_controller(self, images: Collection[TopicImage]) -> None:
-        election = Election(self._store, broker_id=self.broker_id, clock=self._ports.clock)
-        result: ElectionResult = await ask(election.run)
-        if result.problem is not None:
-            raise StoreFailed(result.problem)
-        self.cache.controller_id = result.controller_id
-        self._make_config_changeable()
-        self._controller_queue = EventQueue(
+    def _make_controller(self, link: ControlLink) -> None:
+        self.controller = make_controller(
             self._store,
-            ClusterState(images, self._stored_configs, ignores_case=self.log_manager.ignores_case()),
+            self._ports,
+            self.timers,
+            link,
+            self.cache,
             self.local_topics,
             self.current_config,
-            random_bytes=self._ports.random.randbytes,
-            live_brokers=lambda: list(self.cache.brokers),
-            controller_epoch=lambda: result.epoch,
+            broker_id=self.broker_id,
+            ignores_case=self.log_manager.ignores_case,
+            stored_configs=lambda: self._stored_configs,
+            on_elected=self._on_elected,
+            on_resigned=lambda: self._set_running(BrokerState.RUNNING),
+            on_problem=self._give_election,
         )
-        self.topics = Topics(self._controller_queue)
-        self._make_topic_creation(lambda: self.cache.controller_id == self.broker_id)
-        await finish_deletions(self._store, self.topics)
-        notes = ConfigNotes(self._store, self._ports.clock)
-        await ask(lambda on_done: notes.load(lambda: on_done(None)))
-        self.configs = Configs(self._controller_queue, notes, broker_id=self.broker_id)
+        self._started.callback(self.controller.close)
+        self.topics = self.controller.topics
+        self.configs = self.controller.configs
+        self.topic_creation = TopicCreation(
+            self.topics,
+            self._store,
+            self.cache,
+            self.current_config,
+            is_controller=self._is_controller,
+            random_bytes=self._ports.random.randbytes,
+        )
+
+    def _is_controller(self) -> bool:
+        return self.controller.is_active and self.cache.controller_id == self.broker_id
+
+    def _on_elected(self, _: ControllerEpoch) -> None:
+        self._set_running(BrokerState.RUNNING_AS_CONTROLLER)
+        self._give_election(None)
+
+    def _give_election(self, problem: str | None) -> None:
+        """To a start that waits for it."""
+        election, self._first_election = self._first_election, None
+        if election is not None:
+            election.give(problem)
+
+    async def _control_alone(self, images: Collection[TopicImage]) -> None:
+        """A broker alone is its own controller before it serves anybody. What it has loaded is served already."""
+        election: Answer[str | None] = Answer()
+        self._first_election = election
+        self.controller.start(Alone(self._own_info(), images))
+        problem = await election
+        if problem is not None:
+            raise StoreFailed(problem)
+
+    async def _control_alone_again(self) -> None:
+        """In a new session, of what the store has now."""
+        self._stored_configs = await read_broker_configs(self._store, self.broker_id)
+        images = await self._load_tree()
+        self.controller.start(Alone(self._own_info(), images.values()))
+
+    def _own_info(self) -> BrokerInfo:
+        rack = self.config.get_optional_str("broker.rack")
+        return BrokerInfo(self.broker_id, self._endpoints, rack, self.registration.epoch)
 
     def _join_cluster(self, membership: "Membership") -> None:
         """Everything is ready for the controller's first request; nothing is led before it."""
         self.local_topics.local_replicas.high_watermarks = self._read_high_watermarks()
-        self._make_config_changeable()
         membership.join(self.replicas, self.cache, self.local_topics, self.log_manager, self.config)
-        self.controller = membership.make_controller(
-            self.current_config,
-            stored_configs=lambda: self._stored_configs,
-            on_elected=lambda _: self._set_running(BrokerState.RUNNING_AS_CONTROLLER),
-            on_resigned=lambda: self._set_running(BrokerState.RUNNING),
-        )
+        self._make_controller(membership.control_links)
+        membership.controller = self.controller
         membership.watch_configs(self._on_stored_configs)
         self._started.callback(membership.stop)
-        self.topics = self.controller.topics
-        self.configs = self.controller.configs
-        self._make_topic_creation(lambda: self.controller.is_active)
 
     async def _take_part(self, membership: "Membership") -> None:
         self.controller.start()
@@ -303,16 +333,6 @@ class BrokerCore:
             per_broker=stored.per_broker, cluster_wide=stored.cluster_wide
         )
         self.current_config.replace(changed)
-
-    def _make_topic_creation(self, is_controller: Callable[[], bool]) -> None:
-        self.topic_creation = TopicCreation(
-            self.topics,
-            self._store,
-            self.cache,
-            self.current_config,
-            is_controller=is_controller,
-            random_bytes=self._ports.random.randbytes,
-        )
 
     def _make_config_changeable(self) -> None:
         self.current_config = CurrentConfig(self.config)
@@ -407,8 +427,7 @@ class BrokerCore:
         )
         self._started.callback(self.registration.stop)
         await self.registration.register()
-        is_controller = self.cache.controller_id == self.broker_id
-        self.state = BrokerState.RUNNING_AS_CONTROLLER if is_controller else BrokerState.RUNNING
+        self.state = BrokerState.RUNNING
 
     def _on_registered(self, epoch: BrokerEpoch) -> None:
         self.local_topics.fence.broker_epoch = epoch
@@ -416,8 +435,9 @@ class BrokerCore:
             if self.is_accepting:  # in a new session: at the start, that comes when everything is ready
                 self.controller.start()
             return
-        rack = self.config.get_optional_str("broker.rack")
-        self.cache.put_broker(BrokerInfo(self.broker_id, self._endpoints, rack, epoch))
+        self.cache.put_broker(self._own_info())
+        if self.is_accepting:
+            Running(self._control_alone_again(), lambda _, error: None if error is None else self._fail(str(error)))
 
     def _start_housekeeping(self) -> None:
         self.housekeeping = Housekeeping(

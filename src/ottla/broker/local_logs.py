@@ -95,18 +95,12 @@ class LocalLogs:
                 _LOG.error("topic %s: %s", log.topic_partition.topic, error)
         return bool(missing)
 
-    def make_durably(
-        self, wanted: list[WantedLog], on_durable: Callable[[], None], *, is_overtaken: Callable[[], bool] | None = None
-    ) -> None:
-        """As `make_missing`, for any number of logs. Calls back when those that were made are durable, and also when
-        `is_overtaken` says that they are not wanted any more."""
+    def make_durably(self, wanted: list[WantedLog], on_durable: Callable[[], None]) -> None:
+        """As `make_missing`, for any number of logs. Calls back when those that were made are durable."""
         made_any = False
 
         def make_from(start: int) -> None:
             nonlocal made_any
-            if is_overtaken is not None and is_overtaken():
-                on_durable()
-                return
             end = start + LOGS_PER_TURN
             made_any = self.make_missing(wanted[start:end]) or made_any
             if end < len(wanted):

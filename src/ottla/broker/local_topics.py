@@ -1,27 +1,18 @@
 """Carries out the controller's decisions about topics on this broker: logs, partitions, what clients see.
 
 They come as control requests (LeaderAndIsr, StopReplica, UpdateMetadata), over a connection or from the controller in
-this process, and are carried out one after the other; or as deltas of a controller that has this broker only. It
-decides nothing. What clients see, in the metadata cache, follows UpdateMetadata; with deltas it is each topic as it is
-now, but for partitions whose folders are not durable yet.
+this process, and are carried out one after the other. It decides nothing. What clients see, in the metadata cache,
+follows UpdateMetadata; a broker alone begins with what it has loaded.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from ottla.broker.control_fence import ControlFence
 from ottla.broker.local_logs import LocalLogs, WantedLog
 from ottla.broker.local_replicas import Errors, LocalReplicas
 from ottla.broker.metadata_cache import MetadataCache
-from ottla.controller.deltas import (
-    PartitionsAdded,
-    TopicConfigChanged,
-    TopicCreated,
-    TopicDeletionStarted,
-    TopicDelta,
-    with_partitions,
-)
 from ottla.core.clock import Clock
 from ottla.core.cluster import PartitionState, TopicImage
 from ottla.core.config.config import BrokerConfig
@@ -54,9 +45,7 @@ class LocalTopics:
         self._replicas = replicas
         self._cache = cache
         self._broker_id = broker_id
-        self._forget_log = forget_log
-        self._images: dict[str, TopicImage] = {}  # each topic of ours as the last delta left it, or with its configs
-        self._in_making: dict[str, set[int]] = {}  # by topic: partitions whose folders are not durable yet
+        self._images: dict[str, TopicImage] = {}  # each topic of ours, for its id and configs
         self._requests: deque[tuple[LeaderAndIsr | StopReplicas, OnAnswer]] = deque()
         self._is_busy = False  # with the request before these
         self.fence = ControlFence()
@@ -92,7 +81,8 @@ class LocalTopics:
         error_code = self.fence.check(request.stamp)
         if error_code:
             return ControlAnswer(error_code)
-        for image in self._cache.update(request):
+        topics = tuple([self._with_own_configs(image) for image in request.topics])
+        for image in self._cache.update(request._replace(topics=topics)):
             ours = self._images.get(image.name)
             if ours is not None and ours.topic_id == image.topic_id:
                 del self._images[image.name]
@@ -102,6 +92,13 @@ class LocalTopics:
         for on_metadata in self.on_metadata:
             on_metadata()
         return ControlAnswer()
+
+    def _with_own_configs(self, image: TopicImage) -> TopicImage:
+        """They may have changed here since the controller sent the topic."""
+        ours = self._images.get(image.name)
+        if ours is None or ours.topic_id != image.topic_id or ours.configs == image.configs:
+            return image
+        return image._replace(configs=ours.configs)
 
     def _submit(self, request: LeaderAndIsr | StopReplicas, on_answer: OnAnswer) -> None:
         self._requests.append((request, on_answer))
@@ -158,89 +155,15 @@ class LocalTopics:
         image = self._images.get(name)
         return {} if image is None else image.configs
 
-    # Deltas
-
-    def apply(self, delta: TopicDelta, on_applied: Callable[[], None]) -> None:
-        """Carry out what the controller decided; calls `on_applied` when clients can rely on it here."""
-        if isinstance(delta, TopicCreated):
-            self._images[delta.image.name] = delta.image
-            self._make(delta.image.name, delta.image.partitions, on_applied)
-        elif isinstance(delta, PartitionsAdded):
-            self._images[delta.topic] = with_partitions(self._images[delta.topic], delta.partitions)
-            self._make(delta.topic, delta.partitions, on_applied)
-        elif isinstance(delta, TopicConfigChanged):
-            self.use_topic_config(delta.topic, delta.configs)
-            on_applied()
-        elif isinstance(delta, TopicDeletionStarted):
-            self._remove(delta.topic, delta.partitions, on_applied)
-        else:
-            on_applied()  # its logs went with the start of its deletion
-
-    def _make(self, name: str, added: Mapping[int, PartitionState], on_made: Callable[[], None]) -> None:
-        """Make what this broker holds of new partitions, durably, then let clients see them."""
-        mine = self._partitions_here(name, added)
-        in_making = self._in_making.setdefault(name, set())
-        in_making.update(added)
-
-        def is_overtaken() -> bool:
-            """Whether a deletion has taken the topic away, and the logs that were made with it."""
-            return self._in_making.get(name) is not in_making
-
-        def on_durable() -> None:
-            if not is_overtaken():
-                in_making.difference_update(added)
-                if not in_making:
-                    del self._in_making[name]
-                self._serve(mine, self._images[name], {})
-                self._show(name)
-            on_made()
-
-        self._logs.make_durably(
-            self._wanted(mine, self._images[name], is_new=True), on_durable, is_overtaken=is_overtaken
-        )
-
-    def _show(self, name: str) -> None:
-        """Let clients see the topic as it is now, without the partitions that can't be used yet."""
-        image = self._images[name]
-        in_making = self._in_making.get(name)
-        if in_making:
-            ready = {number: state for number, state in image.partitions.items() if number not in in_making}
-            if not ready:
-                return
-            image = image._replace(partitions=ready)
-        self._cache.put_topic(image)
+    # The start of a broker alone
 
     def apply_loaded(self, image: TopicImage, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         """A topic that was there before the start: its logs are loaded, a missing one is made."""
         self._images[image.name] = image
         mine = self._partitions_here(image.name, image.partitions)
-        self._logs.make_missing(self._wanted(mine, image, is_new=False))
+        self._logs.make_missing([WantedLog(topic_partition, image.topic_id, False) for topic_partition in mine])
         self._serve(mine, image, high_watermarks)
-        self._show(image.name)
-
-    def _remove(self, name: str, partitions: Iterable[int], on_removed: Callable[[], None]) -> None:
-        """Hide the topic from clients, then put its files out of the way."""
-        self._images.pop(name, None)
-        self._in_making.pop(name, None)
-        self._cache.remove_topic(name)
-        removed = [TopicPartition(name, partition) for partition in sorted(partitions)]
-        unfinished = 1  # the renaming of the folders, and each log that is being flushed
-
-        def on_part_removed() -> None:
-            nonlocal unfinished
-            unfinished -= 1
-            if unfinished == 0:
-                on_removed()
-
-        for topic_partition in removed:
-            partition = self._replicas.remove(topic_partition)
-            if partition is not None:
-                unfinished += 1
-                self._forget_log(partition.log, on_part_removed)
-        for on_topic_deleted in self.on_topic_deleted:
-            on_topic_deleted(name)
-
-        self._logs.delete_durably(removed, on_part_removed)
+        self._cache.put_topic(image)
 
     def _partitions_here(self, name: str, partitions: Mapping[int, PartitionState]) -> list[TopicPartition]:
         mine = (partition for partition, state in partitions.items() if self._broker_id in state.replicas)
@@ -261,6 +184,3 @@ class LocalTopics:
                     state=image.partitions[topic_partition.partition],
                     high_watermark=high_watermarks.get(topic_partition),
                 )
-
-    def _wanted(self, mine: list[TopicPartition], image: TopicImage, *, is_new: bool) -> list[WantedLog]:
-        return [WantedLog(topic_partition, image.topic_id, is_new) for topic_partition in mine]

@@ -16,12 +16,10 @@ from ottla.broker.replica_links import ReplicaLinks, fetcher_settings_of
 from ottla.broker.steps import Answer
 from ottla.broker.timers import Timers
 from ottla.controller.controller import Controller
-from ottla.controller.ports import ControllerPorts
 from ottla.controller.state import StoredBrokerConfigs
 from ottla.coordination import paths
 from ottla.coordination.store import Result, Store
 from ottla.core.config.config import BrokerConfig
-from ottla.core.config.current import CurrentConfig
 from ottla.core.control import ControlledShutdown
 from ottla.core.types import BrokerEpoch, BrokerId, TopicPartition
 from ottla.replication.fetcher import FetcherPorts
@@ -56,7 +54,7 @@ class Membership:
         self._is_left = False
         self._picture: Answer[None] = Answer()
         self._has_picture = False
-        self.controller: Controller
+        self.controller: Controller  # set by the core, which makes it for a broker alone, too
 
     def replication_ports(self, config: BrokerConfig) -> ClusterPorts:
         """What `Replicas` gets; it is used from `join` on."""
@@ -107,7 +105,7 @@ class Membership:
         local_replicas.on_leading.append(fetchers.on_leading)
         local_replicas.on_stopped.append(lambda topic_partition, _: fetchers.remove(topic_partition))
         local_topics.on_metadata.append(self._on_metadata)
-        self._control_links = ControlLinks(
+        self.control_links = ControlLinks(
             ports.links,
             broker_id=self._broker_id,
             listener_name=config.inter_broker_listener_name(),
@@ -116,39 +114,6 @@ class Membership:
             random=ports.random,
         )
         self._isr_timer = self._timers.every(_ISR_INTERVAL_MS, rooms.replicas.shrink_isrs)
-
-    def make_controller(
-        self,
-        current: CurrentConfig,
-        *,
-        stored_configs: Callable[[], StoredBrokerConfigs],
-        on_elected: Callable[[int], None],
-        on_resigned: Callable[[], None],
-    ) -> Controller:
-        rooms, ports = self._joined, self._ports
-
-        def on_controller(broker_id: BrokerId) -> None:
-            rooms.cache.controller_id = broker_id
-
-        self.controller = Controller(
-            self._store,
-            ControllerPorts(
-                ports.clock,
-                ports.loop.call_soon,
-                self._timers.call_later,
-                ports.random.randbytes,
-                self._control_links,
-            ),
-            current,
-            broker_id=self._broker_id,
-            stored_configs=stored_configs,
-            ignores_case=rooms.log_manager.ignores_case,
-            on_topic_configs=rooms.local_topics.use_topic_config,
-            on_elected=on_elected,
-            on_resigned=on_resigned,
-            on_controller=on_controller,
-        )
-        return self.controller
 
     def watch_configs(self, on_broker: Callable[[StoredBrokerConfigs], None]) -> None:
         """Hear of configs that were changed at other brokers."""
@@ -199,7 +164,7 @@ class Membership:
         """Ask the controller to have others lead what this broker leads."""
         rooms = self._joined
         ports = LeavingPorts(
-            self._control_links.send_shutdown, self.controller.controlled_shutdown, self._timers.call_later
+            self.control_links.send_shutdown, self.controller.controlled_shutdown, self._timers.call_later
         )
         await leave(ControlledShutdown(self._broker_id, broker_epoch), self._config, rooms.cache, ports)
 
@@ -210,4 +175,4 @@ class Membership:
         self._fetchers.stop()
         self.controller.close()
         self._config_watch.stop()
-        self._control_links.close()
+        self.control_links.close()

@@ -8,6 +8,7 @@ from ottla.controller.deltas import (
     BrokersChanged,
     PartitionsAdded,
     PartitionsChanged,
+    TopicConfigChanged,
     TopicCreated,
     TopicDeletionStarted,
     TopicDelta,
@@ -40,6 +41,9 @@ class Broadcast:
         else:
             if isinstance(delta, PartitionsChanged):
                 self._change(delta)
+            elif isinstance(delta, TopicConfigChanged):
+                for channel in self._channels:
+                    channel.use_configs(delta.topic, delta.configs)
             elif isinstance(delta, TopicDeletionStarted):
                 for channel in self._channels:
                     channel.batch_for().hide(delta.topic)

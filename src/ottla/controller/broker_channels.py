@@ -58,6 +58,11 @@ class BrokerChannel:
         if self._batches and not self._batches[-1].is_empty:
             self._batches.append(ControlBatch())
 
+    def use_configs(self, topic: str, configs: dict[str, str]) -> None:
+        """A broker that has still to hear of the topic hears of its present configs."""
+        for batch in self._batches:
+            batch.use_configs(topic, configs)
+
     def close(self) -> None:
         """The broker is gone, or this controller is: nobody waits for it any more."""
         self._is_closed = True

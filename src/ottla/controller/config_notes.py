@@ -1,7 +1,6 @@
 """The notes below /config/changes, from which other brokers learn whose config to read again. Old ones are removed."""
 
 from collections import deque
-from collections.abc import Callable
 
 from ottla.coordination import paths
 from ottla.coordination.store import ANY_VERSION, Result, Store
@@ -20,8 +19,8 @@ class ConfigNotes:
         self._clock = clock
         self._notes: deque[tuple[TimestampMs, str]] = deque()  # by age: when it was made, path
 
-    def load(self, on_done: Callable[[], None]) -> None:
-        """Find out how old the notes of earlier runs are; the old ones go."""
+    def load(self) -> None:
+        """Find out how old the notes are that others have made; the old ones go."""
 
         def on_listed(result: Result) -> None:
             found: list[tuple[TimestampMs, str]] = []
@@ -33,14 +32,11 @@ class ConfigNotes:
                 if stat_of.stat is not None:
                     found.append((stat_of.stat.ctime_ms, stat_of.path))
                 if left == 0:
-                    self._notes.extend(sorted(found))
+                    self._notes = deque(sorted({*found, *self._notes}))
                     self._remove_old()
-                    on_done()
 
             for name in result.children:
                 self._store.exists(f"{paths.CONFIG_CHANGES}/{name}", on_stat)
-            if not left:
-                on_done()
 
         self._store.children(paths.CONFIG_CHANGES, on_listed)
 

@@ -78,6 +78,15 @@ class ControlBatch:
         found = self._shown.get(image.name)
         self._shown[image.name] = (image, dict(partitions) if found is None else {**found[1], **partitions})
 
+    def use_configs(self, topic: str, configs: dict[str, str]) -> None:
+        """They have changed since the topic was added."""
+        led = self._leaders.get(topic)
+        if led is not None:
+            self._leaders[topic] = (led[0]._replace(configs=configs), led[1])
+        shown = self._shown.get(topic)
+        if shown is not None:
+            self._shown[topic] = (shown[0]._replace(configs=configs), shown[1])
+
     def show_brokers(self) -> None:
         """All live brokers, as they are when it is sent."""
         self._updates_metadata = True

@@ -107,6 +107,7 @@ class ControllerTerm:
             self._following = Following(self._store, self._on_picture)
             self._following.read()
             return
+        self._sends = True  # it needs no picture, only what is different from now on
         images = {image.name: image for image in alone.images}
         brokers = {alone.broker.broker_id: alone.broker}
         self._store.children(
@@ -207,8 +208,16 @@ class ControllerTerm:
             led_at_once_max=PARTITIONS_MAX if self._following is None else _LED_AT_ONCE_MAX,
         )
         around.topics.use(self.queue)
-        if picture.noted_deletions:
+        if not picture.noted_deletions:
+            self._elect_first(state)
+        elif self._following is None:  # all that they wait for is this broker
+            self.parts.deletion_notes.take_up(picture.noted_deletions, lambda: self._elect_first(state))
+        else:
             self.parts.deletion_notes.take_up(picture.noted_deletions)
+            self._elect_first(state)
+
+    def _elect_first(self, state: ClusterState) -> None:
+        """The elections of the take-over."""
         suspicious = state.suspicious_partitions()
         if suspicious or self._following is not None:
             self.parts.elections.want(suspicious)

@@ -274,6 +274,8 @@ class ReplicaFetcher:
         if verdict is Verdict.FETCH_ANEW:
             followed.sent = None  # what is under way was said of a log that was longer
             followed.refresh()
+            if followed.is_lagging:  # it began anew with records that are not durable yet
+                self._flushing[followed.key] = followed
             self._session.restart()
         elif verdict is Verdict.FETCH:
             if followed.refresh():

@@ -77,13 +77,13 @@ def test_a_truncation_a_moved_log_start_and_a_lost_registration_of_live_brokers(
     cluster.run_for(1)
     assert broker.core is not None
     (partition,) = broker.core.replicas.partitions.values()
-    seen.look(1, [partition])
+    seen.look(broker, [partition])
     assert seen.counts == {}
     partition.log.truncate_to(1, now_ms=broker.loop.clock())
-    seen.look(1, [partition])
+    seen.look(broker, [partition])
     assert seen.counts == {sightings.TRUNCATION: 1}
     partition.log.advance_log_start_offset(1)
-    seen.look(1, [partition])
-    seen.look(2, [partition])  # another life begins with what is left
+    seen.look(broker, [partition])
+
     cluster.expire_session(1)
     assert seen.counts == {sightings.TRUNCATION: 1, sightings.LOG_START_MOVED: 1, sightings.REGISTRATION_LOST: 1}

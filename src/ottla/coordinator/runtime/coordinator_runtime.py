@@ -74,6 +74,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         self._last_soon_ms = -1
         self._loads: dict[int, Loading] = {}  # by partition, those that wait too
         self._loads_waiting: deque[Loading] = deque()
+        self._uncommitted: dict[int, ShardT] = {}  # loaded, and not served before all that was loaded is committed
         self._is_starting_loads = False
         self._loading_since_ms = 0
         self._loaded_since = 0  # records
@@ -86,7 +87,7 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     @property
     def loading_count(self) -> int:
-        return len(self._loads)
+        return len(self._loads) + len(self._uncommitted)
 
     def shard_of(self, partition: int) -> ShardT | ErrorCode:
         """Who serves a partition: 14 while it is loaded, 15 where it can't be, 16 where another broker does."""
@@ -180,6 +181,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         self._leader_epochs[partition] = leader_epoch
         served = self._served.get(partition, _NOT_COORDINATOR)
         self._served[partition] = error_code  # first: an answer may let the next request of its connection in
+        self._uncommitted.pop(partition, None)
         loading = self._loads.pop(partition, None)
         if loading is not None:
             loading.cancel()
@@ -211,12 +213,35 @@ class CoordinatorRuntime(Generic[ShardT]):
         del self._loads[partition]
         if isinstance(loaded, ErrorCode):
             self._served[partition] = _NOT_AVAILABLE
-        else:
+        elif log.committed_offset >= loaded.end_offset:
             self._serve(partition, shard, log, timers, loaded)
+        else:
+            # What is not committed may still be lost with this broker: nobody may see it before. Other partitions are
+            # loaded meanwhile, however long that takes.
+            self._uncommitted[partition] = shard
+            serve = partial(self._on_load_committed, partition, shard, log, timers, loaded)
+            log.await_commit(loaded.end_offset, serve)
         if not self._loads and self._loaded_since:
             took_ms = self._ports.clock() - self._loading_since_ms
             _LOG.info("%s: %d records loaded in %d ms", self._topic, self._loaded_since, took_ms)
         self._start_loads()
+
+    def _on_load_committed(
+        self,
+        partition: int,
+        shard: ShardT,
+        log: PartitionLog,
+        timers: ContextTimers,
+        loaded: Loaded,
+        error_code: ErrorCode,
+    ) -> None:
+        if self._uncommitted.get(partition) is not shard:
+            return  # unloaded, or loaded anew in a later epoch
+        del self._uncommitted[partition]
+        if error_code:
+            self._served[partition] = _NOT_AVAILABLE
+        else:
+            self._serve(partition, shard, log, timers, loaded)
 
     def _serve(self, partition: int, shard: ShardT, log: PartitionLog, timers: ContextTimers, loaded: Loaded) -> None:
         self.loaded_record_count += loaded.record_count

@@ -29,6 +29,7 @@ _PORT: Final = PORT + 1
 _HOST: Final = "real-world"
 _CHUNK_BYTES: Final = 64 * 1024
 _WAIT_MAX_S: Final = 0.05
+_CALL_LOOK_S: Final = 1.0
 _NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -46,6 +47,7 @@ class BridgedCluster:
         self._loop = ProcessLoop(self.cluster.scheduler, _HOST)
         self._selector = selectors.DefaultSelector()
         self._calls: deque[Callable[[], None]] = deque()
+        self._connections: dict[_BridgedConnection, None] = {}
         self._wake_socket, self._waker = socket.socketpair()
         self._is_stopped = False
         self._failure: BaseException | None = None
@@ -56,7 +58,12 @@ class BridgedCluster:
         return ",".join(f"127.0.0.1:{_port_of(sock)}" for sock in self._listening.values())
 
     def __enter__(self) -> Self:
-        self.cluster.start()  # as fast as it goes
+        try:
+            self.cluster.start()  # as fast as it goes
+        except BaseException:
+            for sock in (*self._listening.values(), self._wake_socket, self._waker):
+                sock.close()
+            raise
         self._wake_socket.setblocking(False)
         self._selector.register(self._wake_socket, selectors.EVENT_READ, self._on_woken)
         for broker_id, sock in self._listening.items():
@@ -68,15 +75,16 @@ class BridgedCluster:
         self._is_stopped = True
         self._waker.send(b"x")
         self._thread.join()
-        for key in list(self._selector.get_map().values()):
-            key.fileobj.close()  # type: ignore[union-attr]
+        for connection in list(self._connections):
+            connection.close()
         self._selector.close()
-        self._waker.close()
+        for sock in (*self._listening.values(), self._wake_socket, self._waker):
+            sock.close()
         if self._failure is not None:
             raise self._failure
 
     def call(self, work: Callable[[SimulatedCluster], T]) -> T:
-        """Do it between two steps of the simulation, for example a fault."""
+        """Do it between two steps of the simulation, for example a fault. RuntimeError if that has failed before."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -87,7 +95,12 @@ class BridgedCluster:
 
         self._calls.append(run)
         self._waker.send(b"x")
-        return future.result(timeout=30)
+        while True:
+            try:
+                return future.result(timeout=_CALL_LOOK_S)
+            except TimeoutError:
+                if not self._thread.is_alive():
+                    raise RuntimeError("the simulation has failed") from self._failure
 
     def _properties_of(self, broker_id: BrokerId) -> dict[str, str]:
         name, port = f"broker-{broker_id}", _port_of(self._listening[broker_id])
@@ -121,8 +134,12 @@ class BridgedCluster:
 
     def accept(self, broker_id: BrokerId, sock: socket.socket) -> None:
         """A client of the real world: connect to the broker in its name."""
-        accepted, _ = sock.accept()
-        bridged = _BridgedConnection(accepted, self._selector)
+        try:
+            accepted, _ = sock.accept()
+        except OSError:
+            return  # it is gone already
+        bridged = _BridgedConnection(accepted, self._selector, self._connections)
+        self._connections[bridged] = None
         address = (f"broker-{broker_id}", _PORT)
         bridged.endpoint = self.cluster.network.connect(self._host, self._loop, address, bridged)
 
@@ -144,11 +161,17 @@ class _BridgedConnection:
 
     endpoint: Endpoint
 
-    def __init__(self, sock: socket.socket, selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        selector: selectors.BaseSelector,
+        open_connections: "dict[_BridgedConnection, None]",
+    ) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = sock
         self._selector = selector
+        self._open_connections = open_connections
         self._unsent = bytearray()
         self._is_connected = False
         self._is_closed = False
@@ -157,17 +180,21 @@ class _BridgedConnection:
     # The simulated side
 
     def on_connected(self) -> None:
+        if self._is_closed:
+            return
         self._selector.register(self._socket, selectors.EVENT_READ, self._on_ready)
         self._is_connected = True
 
     def on_bytes(self, data: bytes) -> None:
+        if self._is_closed:
+            return
         self._unsent += data
         self._flush()
 
     def on_end(self, reason: str) -> None:
         self._has_ended = True
         if not self._unsent:
-            self._close()
+            self.close()
 
     # The real side
 
@@ -185,7 +212,7 @@ class _BridgedConnection:
                 self.endpoint.send(data)
             else:
                 self.endpoint.close()
-                self._close()
+                self.close()
 
     def _flush(self) -> None:
         if self._is_closed:
@@ -197,17 +224,19 @@ class _BridgedConnection:
             pass
         except OSError:
             self.endpoint.close()
-            self._close()
+            self.close()
             return
         if self._has_ended and not self._unsent:
-            self._close()
+            self.close()
             return
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
         self._selector.modify(self._socket, events, self._on_ready)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End the real side."""
         if not self._is_closed:
             self._is_closed = True
+            self._open_connections.pop(self, None)
             if self._is_connected:
                 self._selector.unregister(self._socket)
             self._socket.close()

@@ -10,6 +10,7 @@ import click
 
 from ottla.testing.simulation.broken_rule import BrokenRule
 from ottla.testing.simulation.fault_plan import FaultPlan, FaultSettings
+from ottla.testing.simulation.profiles import short_run
 from ottla.testing.simulation.run import RunSettings, SimulatedRun
 
 _DEFAULTS = RunSettings()
@@ -33,6 +34,11 @@ _FAULTS = FaultSettings()
 )
 @click.option("--down", type=int, default=_FAULTS.down_max, show_default=True, help="Brokers that may be down at once.")
 @click.option("--faults", default="", help=f"Only these kinds, with commas: {', '.join(FaultPlan.KINDS)}.")
+@click.option(
+    "--short",
+    is_flag=True,
+    help="Short runs as the tests have them: the seed chooses load and faults, not the options.",
+)
 @click.option("--keep-going", is_flag=True, help="Run all seeds, also after one that failed.")
 def simulate(
     seeds: int,
@@ -49,6 +55,7 @@ def simulate(
     fault_interval: float,
     down: int,
     faults: str,
+    short: bool,
     keep_going: bool,
 ) -> None:
     """Run a cluster of brokers on simulated machines under faults, and judge what it did.
@@ -76,7 +83,11 @@ def simulate(
     if not log:
         logging.disable(logging.CRITICAL)
     try:
-        failed = [each for each in chosen if not _run(each, settings, seen, is_traced=trace, ends=not keep_going)]
+        failed = [
+            each
+            for each in chosen
+            if not _run(each, short_run(each) if short else settings, seen, is_traced=trace, ends=not keep_going)
+        ]
     finally:
         logging.disable(disabled)
     click.echo(f"seen: {', '.join(f'{what} {count}' for what, count in sorted(seen.items())) or 'nothing'}")

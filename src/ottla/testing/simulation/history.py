@@ -59,6 +59,16 @@ class Commit(NamedTuple):
     offset: Offset
 
 
+class Deletion(NamedTuple):
+    """Up to which offset the records of a partition were to be deleted, at most, and up to which they surely are."""
+
+    asked: Offset
+    done: Offset
+
+
+NO_DELETION = Deletion(0, 0)
+
+
 class History:
     """One run. Owned by the simulation, filled by its clients."""
 
@@ -69,6 +79,7 @@ class History:
         self.runs: dict[Reader, list[list[tuple[Offset, bytes]]]] = {}
         self.owners: dict[Assignment, dict[str, None]] = {}
         self.commits: list[Commit] = []
+        self.deletions: dict[TopicPartition, Deletion] = {}
         self.lossy: dict[
             TopicPartition, str
         ] = {}  # partitions that may have lost what was acknowledged, with the reason
@@ -113,6 +124,15 @@ class History:
         """An answer to OffsetFetch that was asked for when no commit was open."""
         self.commits.append(Commit(CommitStep.READ, group, partition, offset))
 
+    def deletion_asked(self, partition: TopicPartition, before_offset: Offset) -> None:
+        """Before the request goes out: the log may start at that offset from now on."""
+        asked, done = self.deletions.get(partition, NO_DELETION)
+        self.deletions[partition] = Deletion(max(asked, before_offset), done)
+
+    def deletion_done(self, partition: TopicPartition, low_watermark: Offset) -> None:
+        asked, done = self.deletions.get(partition, NO_DELETION)
+        self.deletions[partition] = Deletion(asked, max(done, low_watermark))
+
     def may_lose(self, partition: TopicPartition, reason: str) -> None:
         """Something happened that may cost acknowledged records, as documented: an unclean election, or all copies
         lost. What the partition's log says is not judged any more."""
@@ -124,3 +144,4 @@ class History:
         self.acks = {partition: acks for partition, acks in self.acks.items() if partition.topic != topic}
         self.runs = {reader: runs for reader, runs in self.runs.items() if reader.partition.topic != topic}
         self.commits = [commit for commit in self.commits if commit.partition.topic != topic]
+        self.deletions = {partition: asked for partition, asked in self.deletions.items() if partition.topic != topic}

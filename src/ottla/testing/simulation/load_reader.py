@@ -28,18 +28,28 @@ class LoadReader:
         topic: str,
         *,
         brokers: Sequence[BrokerId],
+        topic_id: bytes | None = None,
     ) -> None:
+        """With `topic_id` it reads that topic only, whatever has its name by now."""
         self._clients = clients
         self._history = history
         self._topic = topic
-        self._leaders = [TopicLeaders(client, topic, list(brokers)) for client in clients]
+        self._topic_id = topic_id
+        self._is_stopped = False
+        self._leaders = [TopicLeaders(client, topic, list(brokers), topic_id=topic_id) for client in clients]
         self.next_offsets: list[Offset] = [0] * len(clients)
 
     def start(self) -> None:
         for partition in range(len(self._clients)):
             self._fetch(partition)
 
+    def stop(self) -> None:
+        """Read nothing any more; what is still answered is not noted."""
+        self._is_stopped = True
+
     def _fetch(self, partition: int) -> None:
+        if self._is_stopped:
+            return
         leader = self._leaders[partition].leader_of(partition)
         if leader == NOT_KNOWN:
             self._fetch_later(partition)
@@ -47,7 +57,7 @@ class LoadReader:
         fetch(
             self._clients[partition],
             leader,
-            self._topic,
+            self._topic_id or self._topic,
             partition,
             self.next_offsets[partition],
             max_wait_ms=_MAX_WAIT_MS,
@@ -60,6 +70,8 @@ class LoadReader:
         client.loop.call_later(_BACKOFF_S * (0.5 + client.random.random()), partial(self._fetch, partition))
 
     def _on_fetched(self, partition: int, response: Any) -> None:
+        if self._is_stopped:
+            return
         if isinstance(response, ClientError):
             self._fetch_later(partition)
             return

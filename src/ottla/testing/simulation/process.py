@@ -98,6 +98,11 @@ class SimulatedBroker:
     def is_serving(self) -> bool:
         return self.state is ProcessState.RUNNING and not self.is_paused
 
+    @property
+    def boots(self) -> int:
+        """How often the machine was switched on."""
+        return self._boots
+
     # What is done to it
 
     def start(self) -> None:

@@ -5,11 +5,13 @@ from typing import Final, NamedTuple
 
 from ottla.clients.network.port import OnResponse
 from ottla.core.errors import ErrorCode
-from ottla.core.types import BrokerId, Buffer
+from ottla.core.types import BrokerId, Buffer, Offset, TopicPartition
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.fetch_client_codec import decode_fetch_response, encode_fetch_request
 from ottla.protocol.fetch_codec import FetchArguments, FetchPartition
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.produce_client_codec import decode_produce_response, encode_produce_request
 from ottla.protocol.produce_codec import ProducedPartition
 from ottla.records.build import build_batch
@@ -19,6 +21,8 @@ from ottla.testing.simulation.client import Outcome, SimulatedClient
 
 _PRODUCE_VERSIONS: Final = (9, 9)  # names of topics, not their ids
 _FETCH_VERSIONS: Final = (12, 12)
+_FETCH_BY_ID_VERSIONS: Final = (13, 13)
+_DELETE_BY_ID_VERSIONS: Final = (6, 6)
 _FETCH_MAX_BYTES: Final = 1 << 20
 
 
@@ -60,6 +64,36 @@ def create_topic(
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
     )
     return client.request(broker_id, CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms))
+
+
+def delete_topic(
+    client: SimulatedClient,
+    broker_id: BrokerId,
+    topic_id: bytes,
+    *,
+    timeout_ms: int = 10_000,
+    on_response: OnResponse | None = None,
+) -> Outcome:
+    """By its id: a request that is late must not delete another topic of the same name. The response is a
+    DeleteTopicsResponse."""
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=topic_id)], timeout_ms=timeout_ms)
+    return client.request(broker_id, request, on_response, timeout_ms=timeout_ms, versions=_DELETE_BY_ID_VERSIONS)
+
+
+def delete_records(
+    client: SimulatedClient,
+    broker_id: BrokerId,
+    topic_partition: TopicPartition,
+    before_offset: Offset,
+    *,
+    timeout_ms: int = 10_000,
+    on_response: OnResponse | None = None,
+) -> Outcome:
+    """The response is a DeleteRecordsResponse."""
+    topic, partition = topic_partition
+    wanted = DeleteRecordsPartition(partition_index=partition, offset=before_offset)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[wanted])], timeout_ms=timeout_ms)
+    return client.request(broker_id, request, on_response, timeout_ms=timeout_ms)
 
 
 def produce(
@@ -104,7 +138,7 @@ def produce(
 def fetch(
     client: SimulatedClient,
     broker_id: BrokerId,
-    topic: str,
+    topic: str | bytes,
     partition: int,
     offset: int,
     *,
@@ -113,7 +147,7 @@ def fetch(
     leader_epoch: int = -1,
     on_response: OnResponse | None = None,
 ) -> Outcome:
-    """The response is a `Fetched`."""
+    """Of a topic by its name or its id; the response is a `Fetched`."""
     wanted = FetchPartition(partition, leader_epoch, offset, -1, -1, _FETCH_MAX_BYTES)
     arguments = FetchArguments(-1, -1, max_wait_ms, min_bytes, _FETCH_MAX_BYTES, 0, 0, -1, [(topic, [wanted])], [], "")
 
@@ -131,7 +165,12 @@ def fetch(
         )
 
     return client.request_frame(
-        broker_id, ApiKey.FETCH, encode, decode, versions=_FETCH_VERSIONS, on_response=on_response
+        broker_id,
+        ApiKey.FETCH,
+        encode,
+        decode,
+        versions=_FETCH_VERSIONS if isinstance(topic, str) else _FETCH_BY_ID_VERSIONS,
+        on_response=on_response,
     )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ottla.core.types import NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
 from ottla.records.header import add_to_sequence
 from ottla.testing.simulation.broken_rule import BrokenRule
-from ottla.testing.simulation.history import NO_COMMIT, UNKNOWN_OFFSET, Assignment, CommitStep, History
+from ottla.testing.simulation.history import NO_COMMIT, NO_DELETION, UNKNOWN_OFFSET, Assignment, CommitStep, History
 from ottla.testing.simulation.replica_logs import PartitionAtEnd, ReplicaLog
 
 
@@ -27,6 +27,7 @@ def check_run(history: History, partitions: Sequence[PartitionAtEnd]) -> None:
     for partition in partitions:
         if partition.partition in history.lossy:
             continue
+        the_log_starts_where_it_was_asked_to(history, partition)
         acked_records_are_readable(history, partition)
         records_once_read_stay_readable(history, partition)
         replicas_agree_below_the_high_watermark(partition)
@@ -62,7 +63,9 @@ def no_gaps_or_inversions_in_a_read(history: History) -> None:
     for reader, runs in history.runs.items():
         for run in runs:
             for (offset, _), (next_offset, _) in pairwise(run):
-                if next_offset != offset + 1:
+                asked = history.deletions.get(reader.partition, NO_DELETION).asked
+                is_reset = offset < next_offset <= asked  # to the start of the log, which had passed it
+                if next_offset != offset + 1 and not is_reset:
                     raise BrokenRule(
                         "no gaps or inversions in a read",
                         f"{reader.by} read {reader.partition} offset {offset}, then {next_offset}",
@@ -113,6 +116,18 @@ class _SentCommit(NamedTuple):
 
 
 # Over what the replicas hold
+
+
+def the_log_starts_where_it_was_asked_to(history: History, partition: PartitionAtEnd) -> None:
+    """For topics without retention: only DeleteRecords moves the start of a log."""
+    asked, done = history.deletions.get(partition.partition, NO_DELETION)
+    log = _led_log(partition)
+    if not done <= log.log_start_offset <= asked:
+        raise BrokenRule(
+            "the log starts where it was asked to",
+            f"{partition.partition}: at {log.log_start_offset} on leader {log.broker_id}, deleted up to {done} at "
+            f"least and {asked} at most",
+        )
 
 
 def acked_records_are_readable(history: History, partition: PartitionAtEnd) -> None:

@@ -3,7 +3,8 @@
 A run that breaks a rule raises `BrokenRule`; any other exception is a bug that the faults brought to light.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ottla.broker.steps import Running
@@ -17,9 +18,13 @@ from ottla.testing.simulation.changed_partitions import ChangedPartitions
 from ottla.testing.simulation.cluster import SimulatedCluster
 from ottla.testing.simulation.fault_plan import FaultPlan, FaultSettings
 from ottla.testing.simulation.history import History
+from ottla.testing.simulation.load_isr_down import REPLICATION_FACTOR as UNCLEAN_REPLICATION_FACTOR
+from ottla.testing.simulation.load_isr_down import UNCLEAN_CONFIGS, IsrTakenDown
+from ottla.testing.simulation.load_log_start import LoadLogStart
 from ottla.testing.simulation.load_member import LoadMember
 from ottla.testing.simulation.load_producer import LoadProducer
 from ottla.testing.simulation.load_reader import LoadReader
+from ottla.testing.simulation.load_remade_topic import RemadeTopic
 from ottla.testing.simulation.process import ProcessState
 from ottla.testing.simulation.replica_logs import PartitionAtEnd, read_replica
 from ottla.testing.simulation.requests import create_topic
@@ -27,11 +32,16 @@ from ottla.testing.simulation.rules import check_run
 from ottla.testing.simulation.scheduler import ProcessLoop, StillRunning
 from ottla.testing.simulation.sightings import Sightings, partition_of_state_path
 from ottla.testing.simulation.step_rules import StepRules
+from ottla.testing.simulation.stored_topics import stored_state, stored_topic_id
 
 TOPIC: Final = "orders"
+REMADE_TOPIC: Final = "carts"
+UNCLEAN_TOPIC: Final = "clicks"
 GROUP: Final = "billing"
 _CREATE_WITHIN_S: Final = 60.0
 _RUNNING: Final = ProcessState.RUNNING
+_TOPIC_PATH_SLASHES: Final = 3
+_NO_CONFIGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class RunSettings(NamedTuple):
@@ -48,8 +58,21 @@ class RunSettings(NamedTuple):
     members: int = 2  # of a consumer group
     member_lives_s: float = 15.0  # on average, before it leaves and comes back
     pause_s: float = 0.2  # between two batches of a producer in a partition
+    deletes_records: bool = False
+    remakes_topic: bool = False  # another one, again and again
+    takes_isr_down: bool = False  # of one more topic, that allows unclean elections
     faults: FaultSettings = FaultSettings()
     properties: tuple[tuple[str, str], ...] = ()  # of every broker
+
+
+class _Topic(NamedTuple):
+    """A topic of the run that is there from its start to its end, or at its end."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    reader: LoadReader
+    configs: Mapping[str, str] = _NO_CONFIGS
 
 
 class RunResult(NamedTuple):
@@ -66,6 +89,11 @@ class RunResult(NamedTuple):
 
 class SimulatedRun:
     """One run of one seed. Its parts are public for who looks at a run that failed."""
+
+    # One run has one of each kind at most; those that its settings don't name are None.
+    log_starts: LoadLogStart | None = None
+    remade: RemadeTopic | None = None
+    isr_down: IsrTakenDown | None = None
 
     def __init__(self, seed: int, settings: RunSettings | None = None) -> None:
         self.settings = settings = settings or RunSettings()
@@ -99,21 +127,34 @@ class SimulatedRun:
             )
             for number in range(1, settings.members + 1)
         ]
+        self._topics = [
+            _Topic(TOPIC, settings.partitions, min(settings.replication_factor, settings.brokers), self.reader)
+        ]
+        self._add_loads(broker_ids)
         self.plan = FaultPlan(self.cluster, settings.faults)
+        self.sightings.on_unclean_election = self._on_unclean_election
         self.cluster.scheduler.after_step = self._after_step
         self.cluster.ensemble.on_change = self._on_stored
 
     def run(self) -> RunResult:
         cluster = self.cluster
         cluster.start()
-        self._create_topic()
+        for topic in self._topics:
+            self._create_topic(topic)
         for producer in self.producers:
             producer.start()
-        self.reader.start()
+        for topic in self._topics:
+            topic.reader.start()
+        for load in (self.log_starts, self.remade, self.isr_down):
+            if load is not None:
+                load.start()
         for member in self.members:
             member.start()
         self.plan.start()
         cluster.run_for(self.settings.duration_s)
+        for load in (self.log_starts, self.remade, self.isr_down):
+            if load is not None:
+                load.stop()
         self.plan.end()
         for producer in self.producers:
             producer.stop()
@@ -135,9 +176,38 @@ class SimulatedRun:
             self.sightings.counts,
         )
 
-    def _create_topic(self) -> None:
+    def _add_loads(self, broker_ids: list[int]) -> None:
+        settings, cluster, history = self.settings, self.cluster, self.history
+        if settings.deletes_records:
+            self.log_starts = LoadLogStart(
+                cluster.client("record-deleter"), history, TOPIC, self.reader, brokers=broker_ids, pause_s=1.0
+            )
+        if settings.remakes_topic:
+            self.remade = RemadeTopic(
+                cluster,
+                history,
+                REMADE_TOPIC,
+                brokers=broker_ids,
+                replication_factor=min(settings.replication_factor, settings.brokers),
+                pause_s=settings.pause_s,
+            )
+        if settings.takes_isr_down:
+            self.isr_down = IsrTakenDown(cluster, TopicPartition(UNCLEAN_TOPIC, 0))
+            reader = LoadReader([cluster.client(f"{UNCLEAN_TOPIC}-reader")], history, UNCLEAN_TOPIC, brokers=broker_ids)
+            self._topics.append(_Topic(UNCLEAN_TOPIC, 1, UNCLEAN_REPLICATION_FACTOR, reader, UNCLEAN_CONFIGS))
+            self.producers.append(
+                LoadProducer(
+                    cluster.client(f"{UNCLEAN_TOPIC}-producer"),
+                    history,
+                    UNCLEAN_TOPIC,
+                    partitions=1,
+                    brokers=broker_ids,
+                    pause_s=settings.pause_s,
+                )
+            )
+
+    def _create_topic(self, topic: "_Topic") -> None:
         """Each broker is asked in turn, until one is the controller and can."""
-        settings = self.settings
         client = self.cluster.client("admin")
         deadline = self.cluster.now + _CREATE_WITHIN_S
         while self.cluster.now < deadline:
@@ -145,9 +215,10 @@ class SimulatedRun:
                 outcome = create_topic(
                     client,
                     broker_id,
-                    TOPIC,
-                    partitions=settings.partitions,
-                    replication_factor=min(settings.replication_factor, settings.brokers),
+                    topic.name,
+                    partitions=topic.partitions,
+                    replication_factor=topic.replication_factor,
+                    configs=topic.configs,
                 )
                 self.cluster.run_until(lambda outcome=outcome: outcome.is_there, within_s=_CREATE_WITHIN_S)  # type: ignore[misc]
                 if outcome.response is not None:
@@ -189,13 +260,27 @@ class SimulatedRun:
         for member in self.members:
             if not member.is_done:
                 yield "a member of the group has not ended"
-        for number in range(self.settings.partitions):
-            yield from self._unsettled_of(TopicPartition(TOPIC, number))
+        if self.log_starts is not None and not self.log_starts.is_idle:
+            yield "a deletion of records is not answered"
+        if self.remade is not None and not self.remade.is_idle:
+            yield f"{REMADE_TOPIC} is not made anew, or has batches that are not acknowledged"
+            return
+        for topic in self._topics_at_end():
+            for number in range(topic.partitions):
+                yield from self._unsettled_of(topic, TopicPartition(topic.name, number))
 
-    def _unsettled_of(self, topic_partition: TopicPartition) -> Iterator[str]:
-        state = self._stored_state(topic_partition)
+    def _topics_at_end(self) -> "list[_Topic]":
+        if self.remade is None:
+            return self._topics
+        assert self.remade.reader is not None
+        replication_factor = self._topics[0].replication_factor
+        return [*self._topics, _Topic(REMADE_TOPIC, 1, replication_factor, self.remade.reader)]
+
+    def _unsettled_of(self, topic: "_Topic", topic_partition: TopicPartition) -> Iterator[str]:
+        state = stored_state(self.cluster, topic_partition)
+        topic_id = stored_topic_id(self.cluster, topic_partition.topic)
         replicas = self._replicas(topic_partition)
-        wanted = min(self.settings.replication_factor, self.settings.brokers)
+        wanted = topic.replication_factor
         if state is None:
             yield f"{topic_partition} is not in the store"
         elif state.leader not in replicas:
@@ -203,6 +288,9 @@ class SimulatedRun:
         elif len(state.isr) < wanted:
             yield f"{topic_partition} has the in-sync replicas {list(state.isr)}"
         else:
+            for broker_id, replica in replicas.items():
+                if replica.topic_id != topic_id:
+                    yield f"{topic_partition} of broker {broker_id} belongs to a topic that is deleted"
             leader = replicas[state.leader]
             if leader.state.leader_epoch != state.leader_epoch:
                 yield f"{topic_partition}: leader {state.leader} does not know that it leads"
@@ -210,13 +298,14 @@ class SimulatedRun:
             marks = {broker_id: replica.high_watermark for broker_id, replica in replicas.items()}
             if len({*ends.values(), *marks.values()}) > 1:
                 yield f"{topic_partition}: log end offsets {ends}, high watermarks {marks}"
-            if self.reader.next_offsets[topic_partition.partition] < leader.high_watermark:
+            if topic.reader.next_offsets[topic_partition.partition] < leader.high_watermark:
                 yield f"{topic_partition} is not read up to {leader.high_watermark}"
 
     def _partitions_at_end(self) -> Iterator[PartitionAtEnd]:
-        for number in range(self.settings.partitions):
-            topic_partition = TopicPartition(TOPIC, number)
-            state = self._stored_state(topic_partition)
+        for topic_partition in [
+            TopicPartition(topic.name, number) for topic in self._topics_at_end() for number in range(topic.partitions)
+        ]:
+            state = stored_state(self.cluster, topic_partition)
             assert state is not None, "settled"
             replicas = self._replicas(topic_partition)
             yield PartitionAtEnd(
@@ -236,11 +325,6 @@ class SimulatedRun:
             and topic_partition in broker.core.replicas.partitions
         }
 
-    def _stored_state(self, topic_partition: TopicPartition) -> paths.PartitionState | None:
-        path = paths.partition_state_path(*topic_partition)
-        found = self.cluster.ensemble.tree.get(path)
-        return paths.decode_partition_state(path, found.value) if found.is_ok else None
-
     # While it runs
 
     def _after_step(self, loop: ProcessLoop) -> None:
@@ -255,14 +339,23 @@ class SimulatedRun:
         changed = looks.look(core.replicas.partitions)
         if changed:
             self.step_rules.look(broker.broker_id, changed)
-            self.sightings.look(loop.number, changed)
+            self.sightings.look(broker, changed)
 
     def _on_stored(self, change: WatchEvent, value: bytes) -> None:
         self.sightings.on_stored(change, value)
+        if change.kind not in (WatchKind.CREATED, WatchKind.CHANGED):
+            return
         topic_partition = partition_of_state_path(change.path)
-        if topic_partition is not None and change.kind in (WatchKind.CREATED, WatchKind.CHANGED):
+        if change.path.startswith(f"{paths.TOPICS}/") and change.path.count("/") == _TOPIC_PATH_SLASHES:
+            topic = paths.decode_topic(change.path, value)
+            self.step_rules.on_topic(change.path.rpartition("/")[2], topic.topic_id)
+        elif topic_partition is not None:
             state = paths.decode_partition_state(change.path, value)
             self.step_rules.leaders.note(topic_partition, state.leader_epoch, state.leader, source="the store")
+
+    def _on_unclean_election(self, topic_partition: TopicPartition) -> None:
+        if topic_partition.topic == UNCLEAN_TOPIC:
+            self.history.may_lose(topic_partition, "an unclean election")
 
     def _is_rebalancing(self) -> bool:
         return any(member.is_rebalancing for member in self.members)

@@ -19,6 +19,8 @@ CONTROLLER_CHANGED: Final = "controller changed"
 REGISTRATION_LOST: Final = "registration of a live broker lost"
 TRUNCATION: Final = "truncation"
 LOG_START_MOVED: Final = "log start moved"
+LOSSY_CRASH: Final = "lossy crash"
+TOPIC_DELETED_WITH_DEAD_REPLICA: Final = "topic deleted with a dead replica"
 COORDINATOR_MOVED: Final = "coordinator moved"
 COORDINATOR_MOVED_IN_REBALANCE: Final = "coordinator moved in a rebalance"
 
@@ -43,8 +45,11 @@ class Sightings:
         self._states: dict[TopicPartition, paths.PartitionState] = {}
         self._leaders: dict[TopicPartition, BrokerId] = {}  # the last one that there was
         self._controller: BrokerId | None = None
-        # By life of a process and partition: (log start, log end).
-        self._logs: dict[tuple[int, tuple[str, int]], tuple[Offset, Offset]] = {}
+        # By life of a process and partition: (log start, log end, topic id).
+        self._logs: dict[tuple[int, tuple[str, int]], tuple[Offset, Offset, bytes]] = {}
+        # By broker and partition, for the lives to come: (boots, log end, topic id).
+        self._last_ends: dict[tuple[BrokerId, tuple[str, int]], tuple[int, Offset, bytes]] = {}
+        self.on_unclean_election: Callable[[TopicPartition], None] | None = None
 
     def count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
@@ -65,6 +70,9 @@ class Sightings:
             if self._controller not in (None, controller):
                 self.count(CONTROLLER_CHANGED)
             self._controller = controller
+        elif path.startswith(f"{paths.DELETE_TOPICS}/") and change.kind == WatchKind.CREATED:
+            if not all(broker.is_up for broker in self._brokers.values()):
+                self.count(TOPIC_DELETED_WITH_DEAD_REPLICA)
         elif (
             path.startswith(f"{paths.BROKER_IDS}/")
             and change.kind == WatchKind.DELETED
@@ -87,6 +95,8 @@ class Sightings:
             return
         if state.leader not in before.isr:
             self.count(UNCLEAN_ELECTION)
+            if self.on_unclean_election is not None:
+                self.on_unclean_election(topic_partition)
         if state.leader != self._leaders.get(topic_partition, state.leader):
             self.count(LEADER_CHANGED)
             if topic_partition.topic == OFFSETS_TOPIC:
@@ -95,17 +105,29 @@ class Sightings:
                     self.count(COORDINATOR_MOVED_IN_REBALANCE)
         self._leaders[topic_partition] = state.leader
 
-    def look(self, life: int, changed: Iterable[Partition]) -> None:
-        """At what has changed of a broker that serves, after a step of it; `life` is the number of its loop."""
-        logs = self._logs
+    def look(self, broker: SimulatedBroker, changed: Iterable[Partition]) -> None:
+        """At what has changed of a broker that serves, after a step of it."""
+        life, logs = broker.loop.number, self._logs
         for partition in changed:
             topic_partition, log = partition.topic_partition, partition.log
-            bounds = (log.log_start_offset, log.log_end_offset)
+            bounds = (log.log_start_offset, log.log_end_offset, partition.topic_id)
             before = logs.get((life, topic_partition))
             if before == bounds:
                 continue
             logs[life, topic_partition] = bounds
-            if before is not None and bounds[1] < before[1]:
-                self.count(TRUNCATION)
-            if before is not None and bounds[0] > before[0]:
-                self.count(LOG_START_MOVED)
+            if before is None:
+                self._look_for_a_loss(broker, topic_partition, bounds[1], partition.topic_id)
+            elif before[2] == partition.topic_id:
+                if bounds[1] < before[1]:
+                    self.count(TRUNCATION)
+                if bounds[0] > before[0]:
+                    self.count(LOG_START_MOVED)
+            self._last_ends[broker.broker_id, topic_partition] = (broker.boots, bounds[1], partition.topic_id)
+
+    def _look_for_a_loss(
+        self, broker: SimulatedBroker, topic_partition: tuple[str, int], log_end_offset: Offset, topic_id: bytes
+    ) -> None:
+        """At a log of a new life: whether it ends before it did when the machine lost its power."""
+        boots, last_end, last_id = self._last_ends.get((broker.broker_id, topic_partition), (0, 0, topic_id))
+        if boots not in (0, broker.boots) and last_id == topic_id and log_end_offset < last_end:
+            self.count(LOSSY_CRASH)

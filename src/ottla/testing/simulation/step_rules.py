@@ -27,6 +27,9 @@ class Leaders:
                 f"{partition} leader epoch {leader_epoch}: {first} ({first_source}), then {leader} ({source})",
             )
 
+    def forget(self, topic: str) -> None:
+        self._leaders = {key: leader for key, leader in self._leaders.items() if key[0].topic != topic}
+
     def note_stored(self, partition: TopicPartition, state: PartitionState) -> None:
         """A node of a partition's state was written."""
         self.note(partition, state.leader_epoch, state.leader, source="the store")
@@ -55,6 +58,9 @@ class HighWatermarks:
             )
         self._highest[key] = high_watermark
 
+    def forget(self, topic: str) -> None:
+        self._highest = {key: highest for key, highest in self._highest.items() if key[0].topic != topic}
+
 
 class Controllers:
     """One controller per controller epoch."""
@@ -77,6 +83,14 @@ class StepRules:
         self.leaders = Leaders()
         self.high_watermarks = HighWatermarks()
         self.controllers = Controllers()
+        self._topic_ids: dict[str, bytes] = {}
+
+    def on_topic(self, topic: str, topic_id: bytes) -> None:
+        """The store has this topic now; one of the same name before it has nothing to do with it."""
+        if self._topic_ids.get(topic, topic_id) != topic_id:
+            self.leaders.forget(topic)
+            self.high_watermarks.forget(topic)
+        self._topic_ids[topic] = topic_id
 
     def look(self, broker_id: BrokerId, partitions: Iterable[Partition]) -> None:
         """At a live broker between two steps."""
@@ -85,6 +99,8 @@ class StepRules:
             if state.leader != broker_id or partition.is_offline:
                 continue
             topic_partition, leader_epoch = partition.topic_partition, state.leader_epoch
+            if self._topic_ids.get(topic_partition.topic, partition.topic_id) != partition.topic_id:
+                continue  # a topic that is deleted
             self.leaders.note(topic_partition, leader_epoch, broker_id, source="its broker")
             log_end_offset = partition.log.log_end_offset
             self.high_watermarks.note(

@@ -15,9 +15,13 @@ NOT_KNOWN: Final[BrokerId] = -1
 class TopicLeaders:
     """One for each client and topic. What it knows may be old: whoever finds that out calls `refresh`."""
 
-    def __init__(self, client: SimulatedClient, topic: str, brokers: list[BrokerId]) -> None:
+    def __init__(
+        self, client: SimulatedClient, topic: str, brokers: list[BrokerId], *, topic_id: bytes | None = None
+    ) -> None:
+        """With `topic_id`, other topics of the same name count for nothing: one before it, one after it."""
         self._client = client
         self._topic = topic
+        self._topic_id = topic_id
         self._brokers = brokers
         self._is_asking = False
         self._leaders: dict[int, tuple[BrokerId, LeaderEpoch]] = {}
@@ -44,6 +48,8 @@ class TopicLeaders:
             return
         for topic in response.topics:
             if topic.name != self._topic or topic.error_code != ErrorCode.NONE:
+                continue
+            if self._topic_id not in (None, topic.topic_id):
                 continue
             for partition in topic.partitions:
                 known_epoch = self.leader_epoch_of(partition.partition_index)
