@@ -14,6 +14,7 @@ from bench import report
 from bench.admin_cases import Scrape, admin_cases
 from bench.cassandra_cases import cassandra_cases
 from bench.client_cases import client_cases
+from bench.cluster_cases import cluster_cases
 from bench.compiling import CompilerMissingError, compiled
 from bench.detection_cases import detection_cases
 from bench.group_cases import group_cases, own_group_cases, warm_up_groups
@@ -53,7 +54,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one short round each: does it work, not how fast is it")
     parser.add_argument("--list", action="store_true", help="name the cases and end")
     parser.add_argument("--markdown", type=Path, help="also write a Markdown page, such as docs/benchmarks.md")
-    parser.add_argument("--plots", type=Path, help="also draw the pipeline's figures into this folder, such as docs")
+    parser.add_argument(
+        "--plots", type=Path, help="also draw figures of the pipeline and of the controller here, such as docs"
+    )
     parser.add_argument(
         "--join", type=Path, nargs="*", default=[], help="JSON of earlier runs, for the cases that this one leaves out"
     )
@@ -147,8 +150,10 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
     idle: list[Case] = [] if no_loader else [*own_group_cases(options.seconds, scale)]
     own: list[Case] = []
     detection = detection_cases(work_dir, scale, live_minutes=options.live_minutes) if beyond_brokers else []
+    controller, clustered = cluster_cases(scale, shows_growth=bool(options.plots))
     if beyond_brokers:
         own += [Scrape(work_dir, partitions=int(5000 * max(scale, 0.1)), scrapes=20), *own_cases(work_dir)]
+        own += clustered
         own += [*pipeline_cases(work_dir, scale), *cassandra_cases(work_dir, scale)]
 
     steady = memory_cases(work_dir, scale, minutes=options.minutes) if beyond_brokers else []
@@ -208,6 +213,10 @@ def run(options: argparse.Namespace, work_dir: Path, console: Console) -> tuple[
         from bench.pipeline_plots import write_plots
 
         say(f"drawn: {write_plots(options.plots, points)}")
+    if options.plots and controller.points:
+        from bench.controller_plots import write_controller_plot
+
+        say(f"drawn: {write_controller_plot(options.plots, controller.points)}")
     return rows, notes
 
 

@@ -19,6 +19,7 @@ _EARLIER_COLUMNS = tuple(column.replace("Kafka", "earlier") for column in _COLUM
 _CLIENT_COLUMNS = ("ratio", "goal", "", "case", "Ottla", "other", "unit", "other client")
 
 _PIPELINE_PICTURE = "benchmarks-pipeline.png"
+_CONTROLLER_PICTURE = "benchmarks-controller.png"
 
 
 def machine() -> dict[str, str]:
@@ -212,6 +213,16 @@ def write_markdown(
             "How its cases are measured is told in [pipeline-speed.md](pipeline-speed.md); drawn with `--plots docs`:",
             "",
             f"![cost of an event against days and accounts, time to an alert, lag]({_PIPELINE_PICTURE})",
+        ]
+    if (path.parent / _CONTROLLER_PICTURE).exists():
+        lines += [
+            "",
+            "## The controller",
+            "",
+            "CPU seconds of a controller alone, with brokers that only answer and the store in memory, as the cluster",
+            "grows; in the take-over every partition is elected anew. Drawn with `--plots docs`:",
+            "",
+            f"![CPU of a take-over and of a fail-over against partitions and brokers]({_CONTROLLER_PICTURE})",
         ]
     all_notes = [*notes, *dict.fromkeys(f"{row.case}: {row.note}" for row in rows if row.note)]
     if all_notes:
