@@ -329,6 +329,7 @@ class BrokerCore:
     def _on_stored_configs(self, stored: StoredBrokerConfigs) -> None:
         """Another broker has changed this one's config, or that of all."""
         self._stored_configs = stored
+        self.controller.broker_configs_changed(stored)
         changed, _ = self.current_config.value.with_dynamic(
             per_broker=stored.per_broker, cluster_wide=stored.cluster_wide
         )
