@@ -413,6 +413,7 @@ class BrokerCore:
             local_topics=self.local_topics,
             creation=self.topic_creation,
             begin_shutdown=None if self._membership is None else self.controller.controlled_shutdown,
+            elect_leaders_by=None if self._membership is None else self.controller.elect_leaders,
         ).serve_all()
 
     async def _register(self, bound: tuple[Listener, ...]) -> None:
