@@ -375,6 +375,7 @@ class BrokerCore:
             timers=self.timers,
             call_soon=ports.loop.call_soon,
             random_bytes=ports.random.randbytes,
+            is_alone=self._membership is None,
         )
         # Answers the requests that wait for a group, before the server waits until its answers are sent.
         self._started.callback(groups.coordinator.stop)
