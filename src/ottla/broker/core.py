@@ -345,6 +345,7 @@ class BrokerCore:
     def _on_stored_configs(self, stored: StoredBrokerConfigs) -> None:
         """Another broker has changed this one's config, or that of all."""
         self._stored_configs = stored
+        self.controller.broker_configs_changed(stored)
         changed, _ = self.current_config.value.with_dynamic(
             per_broker=stored.per_broker, cluster_wide=stored.cluster_wide
         )
@@ -390,6 +391,7 @@ class BrokerCore:
             timers=self.timers,
             call_soon=ports.loop.call_soon,
             random_bytes=ports.random.randbytes,
+            is_alone=self._membership is None,
         )
         # Answers the requests that wait for a group, before the server waits until its answers are sent.
         self._started.callback(groups.coordinator.stop)
@@ -428,6 +430,7 @@ class BrokerCore:
             local_topics=self.local_topics,
             creation=self.topic_creation,
             begin_shutdown=None if self._membership is None else self.controller.controlled_shutdown,
+            elect_leaders_by=None if self._membership is None else self.controller.elect_leaders,
         ).serve_all()
 
     async def _register(self, bound: tuple[Listener, ...]) -> None:
