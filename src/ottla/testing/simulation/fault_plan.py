@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.testing.simulation.cluster import SimulatedCluster
-from ottla.testing.simulation.process import SimulatedBroker
+from ottla.testing.simulation.process import ProcessState, SimulatedBroker
 from ottla.testing.simulation.scheduler import Timer
 from ottla.testing.simulation.store_way import STORE
 
@@ -19,6 +19,7 @@ _CLOCK_SHIFT_MAX_MS: Final = 5_000
 _DISK_OPERATIONS_MAX: Final = 300
 _SPACE_MAX_BYTES: Final = 20_000
 _ANSWERS_MAX: Final = 3
+_STOP_POLL_S: Final = 0.5
 
 
 class FaultSettings(NamedTuple):
@@ -100,7 +101,10 @@ class FaultPlan:
     def _bring_up(self, broker: SimulatedBroker) -> None:
         self._down.pop(broker, None)
         broker.resume()
-        if not broker.is_up:
+        if broker.state is ProcessState.STOPPING:  # with nobody to take over what it leads, that may take long
+            cluster = self._cluster
+            cluster.scheduler.call_at(cluster.now + _STOP_POLL_S, partial(self._bring_up, broker))
+        elif not broker.is_up:
             broker.start()
 
     def _two_hosts(self) -> tuple[str, str]:
