@@ -151,7 +151,7 @@ class LossyStart:
         return again
 
     async def _write(self, batch: list[SetValue | Create], losses: list[Loss]) -> list[Loss]:
-        # The controller has to hear of it: a leader with the old version can't change its in-sync replicas any more.
+        # The controller has to hear of it: a leader that has the old version can't change its in-sync replicas.
         note = paths.encode_partition_set([loss.topic_partition for loss in losses])
         writes = [*batch, Create(paths.ISR_CHANGE_PREFIX, note, sequential=True)]
         result: Result = await ask(self._store.multi, writes)

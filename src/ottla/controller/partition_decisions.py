@@ -9,11 +9,9 @@ from enum import IntEnum
 from ottla.controller.leader_selectors import (
     Selection,
     select_controlled_shutdown,
-    select_least_lossy,
     select_offline,
     select_preferred,
     select_same,
-    select_unclean,
 )
 from ottla.controller.partition_states import is_legal, phase_of
 from ottla.controller.state import ClusterState
@@ -52,17 +50,16 @@ def decide_partition(
         decided = None if selection is None else _elected(state, selection, min_isr)
     else:
         allows_unclean = is_unclean_allowed or strategy is Strategy.UNCLEAN
-        eligible = state.eligible or ()
-        selection = select_offline(state.replicas, state.isr, online=online, eligible=eligible)
-        lossy_selection = None
-        if not state.isr and not eligible:  # else one that may have everything can still come back
-            lossy_selection = select_least_lossy(state.replicas, state.lossy, online=online)
-        if lossy_selection is None and allows_unclean:
-            lossy_selection = select_unclean(state.replicas, online=online)
+        selection = select_offline(
+            state.replicas,
+            state.isr,
+            online=online,
+            is_unclean_allowed=allows_unclean,
+            eligible=state.eligible or (),
+            lossy=state.lossy,
+        )
         if selection is not None:
             decided = _elected(state, selection, min_isr)
-        elif lossy_selection is not None:
-            decided = _elected_with_loss(state, lossy_selection)
         elif leader != NO_LEADER:
             # All in-sync replicas stay: each of them has what was acknowledged, so any of them may lead again.
             decided = state._replace(leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
@@ -88,21 +85,14 @@ def _go_on(state: PartitionState, online: list[BrokerId], strategy: Strategy, mi
 
 
 def _elected(state: PartitionState, selection: Selection, min_isr: int) -> PartitionState:
+    if selection.leader in (*state.isr, *(state.eligible or ())):
+        eligible = eligible_after(state, selection.isr, min_isr=min_isr)
+    else:  # with a loss: what is committed is what the leader has, and nobody else can be said to have that
+        eligible = None if state.eligible is None else ()
     return state._replace(
         leader=selection.leader,
         leader_epoch=state.leader_epoch + 1,
         isr=selection.isr,
-        eligible=eligible_after(state, selection.isr, min_isr=min_isr),
-        lossy=(),
-    )
-
-
-def _elected_with_loss(state: PartitionState, selection: Selection) -> PartitionState:
-    """What counted as committed is no more than what the leader has: no other replica's claim is left."""
-    return state._replace(
-        leader=selection.leader,
-        leader_epoch=state.leader_epoch + 1,
-        isr=selection.isr,
-        eligible=None if state.eligible is None else (),
+        eligible=eligible,
         lossy=(),
     )
