@@ -26,6 +26,7 @@ from ottla.testing.simulation.load_producer import LoadProducer
 from ottla.testing.simulation.load_reader import LoadReader
 from ottla.testing.simulation.load_remade_topic import RemadeTopic
 from ottla.testing.simulation.process import ProcessState
+from ottla.testing.simulation.rare_collections import rare_collections
 from ottla.testing.simulation.replica_logs import PartitionAtEnd, read_replica
 from ottla.testing.simulation.requests import create_topic
 from ottla.testing.simulation.rules import check_run
@@ -138,6 +139,10 @@ class SimulatedRun:
         self.cluster.ensemble.on_change = self._on_stored
 
     def run(self) -> RunResult:
+        with rare_collections():
+            return self._run()
+
+    def _run(self) -> RunResult:
         cluster = self.cluster
         cluster.start()
         for topic in self._topics:
