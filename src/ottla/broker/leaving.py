@@ -24,6 +24,7 @@ class LeavingPorts(NamedTuple):
     send: Callable[[BrokerInfo, ControlledShutdown, OnAnswer], None]  # where it is another broker
     begin_here: Callable[[ControlledShutdown, OnAnswer], None] | None  # where it is this one
     call_later: Callable[[int, Callable[[], None]], object]
+    is_registered: Callable[[], bool] = lambda: True  # else the controller has others lead already
 
 
 async def leave(request: ControlledShutdown, config: BrokerConfig, cache: MetadataCache, ports: LeavingPorts) -> bool:
@@ -32,6 +33,9 @@ async def leave(request: ControlledShutdown, config: BrokerConfig, cache: Metada
     if not others or not config.get_bool("controlled.shutdown.enable"):
         return False
     for tries_left in range(config.get_int("controlled.shutdown.max.retries"), -1, -1):
+        if not ports.is_registered():
+            _LOG.info("controlled shutdown: this broker is not registered any more")
+            return True
         answer = await _ask_controller(request, cache, ports)
         if answer is not None and answer.error_code == ErrorCode.NONE and not answer.remaining:
             return True

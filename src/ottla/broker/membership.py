@@ -195,11 +195,14 @@ class Membership:
 
     # Leaving
 
-    async def leave(self, broker_epoch: BrokerEpoch) -> None:
+    async def leave(self, broker_epoch: BrokerEpoch, is_registered: Callable[[], bool]) -> None:
         """Ask the controller to have others lead what this broker leads."""
         rooms = self._joined
         ports = LeavingPorts(
-            self._control_links.send_shutdown, self.controller.controlled_shutdown, self._timers.call_later
+            self._control_links.send_shutdown,
+            self.controller.controlled_shutdown,
+            self._timers.call_later,
+            is_registered,
         )
         await leave(ControlledShutdown(self._broker_id, broker_epoch), self._config, rooms.cache, ports)
 
