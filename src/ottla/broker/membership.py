@@ -60,7 +60,7 @@ class Membership:
 
     def replication_ports(self, config: BrokerConfig) -> ClusterPorts:
         """What `Replicas` gets; it is used from `join` on."""
-        isr_store = IsrStore(
+        self._isr_store = isr_store = IsrStore(
             self._store,
             controller_epoch=lambda: self._joined.local_topics.fence.controller_epoch,
             call_later=self._timers.call_later,
@@ -106,6 +106,7 @@ class Membership:
         local_replicas.on_following.append(fetchers.on_following)
         local_replicas.on_leading.append(fetchers.on_leading)
         local_replicas.on_stopped.append(lambda topic_partition, _: fetchers.remove(topic_partition))
+        local_replicas.await_isr_writes = self._isr_store.await_certainty
         local_topics.on_metadata.append(self._on_metadata)
         self._control_links = ControlLinks(
             ports.links,
