@@ -327,6 +327,18 @@ def test_commit_that_waits_hears_that_the_leadership_was_lost(flushing_rig: Rig)
     assert committed(rig) == {}
 
 
+def test_failed_disk_takes_the_coordinator_offline_before_clients_see_its_leader_epoch(rig: Rig) -> None:
+    offsets = TopicPartition(OFFSETS_TOPIC, 0)
+    commit(rig, 5)
+    newer = rig.replicas.partitions[offsets].state._replace(leader_epoch=5)
+    rig.replicas.update_state(offsets, newer)
+    rig.groups.coordinator.load({0: 5})
+    rig.settle()
+    assert committed(rig) == {0: 5}
+    rig.groups.take_offline([offsets])
+    assert committed(rig) == NOT_AVAILABLE
+
+
 def test_failed_disk_takes_the_coordinator_offline(flushing_rig: Rig) -> None:
     rig = flushing_rig
     answer = send_commit(rig, 5)

@@ -24,6 +24,7 @@ class Leaving:
     """Broker 1 leaves a cluster whose controller is broker 2 or itself, and gives these answers."""
 
     def __init__(self, answers: Answers, *, controller_id: int = OTHER, is_alone: bool = False, **keys: str) -> None:
+        self.is_registered = True
         self.loop = HandLoop()
         self.asked: list[object] = []
         self.ends: list[bool | None] = []
@@ -33,7 +34,7 @@ class Leaving:
         cache.put_brokers([broker(BROKER_ID)] if is_alone else [broker(BROKER_ID), broker(OTHER)])
         properties = {key.replace("_", "."): value for key, value in keys.items()}
         config = BrokerConfig.parse({"controlled.shutdown.retry.backoff.ms": "100", **properties})
-        ports = LeavingPorts(self._send, self._begin_here, self._call_later)
+        ports = LeavingPorts(self._send, self._begin_here, self._call_later, lambda: self.is_registered)
         Running(leave(REQUEST, config, cache, ports), lambda result, _: self.ends.append(result))
 
     def _send(self, to: BrokerInfo, request: ControlledShutdown, on_answer: Callable[..., None]) -> None:
@@ -87,3 +88,11 @@ def test_broker_that_is_alone_or_must_not_ask_stops_at_once() -> None:
         Leaving([], controlled_shutdown_enable="false"),
     ):
         assert (leaving.asked, leaving.ends) == ([], [False])
+
+
+def test_broker_whose_session_has_ended_asks_no_more() -> None:
+    leaving = Leaving([LEFT])
+    leaving.is_registered = False
+    leaving.loop.run_for(1000)
+    assert len(leaving.asked) == 1
+    assert leaving.ends == [True]

@@ -23,3 +23,15 @@ def test_broker_outlives_a_store_that_goes_away_while_it_registers_anew() -> Non
     cluster.run_until(lambda: core.registration.epoch > first_epoch, within_s=30)
     assert broker.core is core
     assert cluster.ensemble.tree.get(paths.broker_path(2)).is_ok
+
+
+def test_broker_whose_session_ends_while_it_stops_does_not_wait_for_the_controller() -> None:
+    cluster = SimulatedCluster(1, brokers=3)
+    cluster.start()
+    (controller_id,) = [
+        one.broker_id for one in cluster.brokers.values() if one.core is not None and one.core.controller.is_active
+    ]
+    broker = cluster.brokers[controller_id % 3 + 1]
+    broker.stop()
+    cluster.expire_session(broker.broker_id)
+    cluster.run_until(lambda: not broker.is_up, within_s=10)

@@ -1,5 +1,8 @@
 """Controllers of several brokers on one store: who controls, and what becomes of who comes and goes."""
 
+import gc
+import weakref
+
 import pytest
 
 from ottla.controller.added_partitions import NewPartitions
@@ -165,6 +168,16 @@ def test_controller_whose_session_expired_resigns_and_writes_nothing(cluster: Cl
     (outcome,) = outcomes
     assert isinstance(outcome, TopicFault)
     assert outcome.error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_nothing_holds_on_to_a_term_that_is_over(cluster: Cluster) -> None:
+    create(cluster)
+    (active,) = cluster.active
+    term = weakref.ref(cluster.controllers[active].term)
+    cluster.ensemble.expire(cluster.stores[active].session_id)
+    cluster.settle(10)
+    gc.collect()
+    assert term() is None
 
 
 def test_deposed_controller_is_fenced_by_the_epoch_alone(cluster: Cluster) -> None:

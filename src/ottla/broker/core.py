@@ -121,7 +121,9 @@ class BrokerCore:
         """Answer what was started, make everything durable, leave the clean-shutdown marker."""
         if self._membership is not None and self.is_accepting:
             self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
-            await self._membership.leave(self.registration.epoch)
+            registration = self.registration
+            registration.stop()  # who leaves does not come back: as a new broker it would be given leaders again
+            await self._membership.leave(registration.epoch, lambda: not registration.is_lost)
         self.state = BrokerState.SHUTTING_DOWN
         self.is_accepting = False
         await self._started.aclose()

@@ -61,6 +61,7 @@ class IsrStore:
         self._call_later = call_later
         # By partition: the node's version and the values of writes that had no clear end. One of them may come true.
         self._uncertain: dict[TopicPartition, tuple[int, list[bytes]]] = {}
+        self._under_way: dict[TopicPartition, list[Callable[[], None]]] = {}  # with who waits for the end of each
         self._changed: dict[TopicPartition, None] = {}  # not in a notification yet
         self._is_notifying = False
 
@@ -76,7 +77,38 @@ class IsrStore:
         checks = [Check(paths.broker_epoch_path(broker_id), epoch) for broker_id, epoch in sorted(added.items())]
         eligible = None if state.eligible is None else paths.encode_eligible(paths.EligibleReplicas(state.eligible))
         value = paths.encode_partition_state(node)
-        self._write(_IsrChange(topic_partition, value, eligible, checks, on_done), state.version)
+        waiting = self._under_way.setdefault(topic_partition, [])
+
+        def on_ended(result: IsrResult) -> None:
+            if self._under_way.get(topic_partition) is waiting:
+                del self._under_way[topic_partition]
+            on_done(result)
+            for on_certain in waiting:
+                self.await_certainty(topic_partition, on_certain)
+
+        self._write(_IsrChange(topic_partition, value, eligible, checks, on_ended), state.version)
+
+    def await_certainty(self, topic_partition: TopicPartition, on_certain: Callable[[], None]) -> None:
+        """Call back when nothing that was written so far can come true later.
+
+        Versions begin anew with a topic that is made again under its name: a write for the old one must not be on its
+        way then, or it would name the leader of another topic.
+        """
+        waiting = self._under_way.get(topic_partition)
+        if waiting is not None:
+            waiting.append(on_certain)
+        elif topic_partition in self._uncertain:
+            path = paths.partition_state_path(*topic_partition)
+            self._store.get(path, partial(self._on_answered, topic_partition, on_certain))
+        else:
+            on_certain()
+
+    def _on_answered(self, topic_partition: TopicPartition, on_certain: Callable[[], None], found: Result) -> None:
+        if found.is_ok or found.code == Code.NO_NODE:  # what was sent before this was carried out before, or never is
+            self._uncertain.pop(topic_partition, None)
+            on_certain()
+        else:
+            self._call_later(NOTIFY_AFTER_MS, lambda: self.await_certainty(topic_partition, on_certain))
 
     def _write(self, change: _IsrChange, version: int) -> None:
         writes: list[Write] = [*change.checks, SetValue(change.path, change.value, version)]

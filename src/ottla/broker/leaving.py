@@ -26,6 +26,7 @@ class LeavingPorts(NamedTuple):
     send: Callable[[BrokerInfo, ControlledShutdown, OnAnswer], None]  # where it is another broker
     begin_here: Callable[[ControlledShutdown, OnAnswer], None] | None  # where it is this one
     call_later: Callable[[int, Callable[[], None]], object]
+    is_registered: Callable[[], bool] = lambda: True  # else the controller has others lead already
 
 
 async def leave(request: ControlledShutdown, config: BrokerConfig, cache: MetadataCache, ports: LeavingPorts) -> bool:
@@ -35,6 +36,9 @@ async def leave(request: ControlledShutdown, config: BrokerConfig, cache: Metada
     looks_per_try = max(config.get_int("controlled.shutdown.retry.backoff.ms") // _LOOK_MS, 1)
     looks_left = config.get_int("controlled.shutdown.max.retries") * looks_per_try
     while _has_others(request.broker_id, cache):  # they may all stop meanwhile
+        if not ports.is_registered():
+            _LOG.info("controlled shutdown: this broker is not registered any more")
+            return True
         answer = await _ask_controller(request, cache, ports)
         if answer is not None and answer.error_code == ErrorCode.NONE and not answer.remaining:
             return True

@@ -63,6 +63,8 @@ class LocalReplicas:
         self.on_leading: list[OnLeading] = []
         self.on_following: list[OnFollowing] = []
         self.on_stopped: list[OnStopped] = []
+        # Calls back when no write of in-sync replicas is on its way to the store.
+        self.await_isr_writes: Callable[[TopicPartition, Callable[[], None]], None] = lambda _, on_done: on_done()
 
     # LeaderAndIsr
 
@@ -173,7 +175,7 @@ class LocalReplicas:
         """Stop replicas; calls back when the logs of those that are deleted are durably out of the way."""
         errors: Errors = {}
         deleted: list[TopicPartition] = []
-        unfinished = 1  # the folders, and each log that is being flushed
+        unfinished = 1  # the folders, each log that is being flushed, what its leader has written
 
         def on_part_done() -> None:
             nonlocal unfinished
@@ -188,8 +190,9 @@ class LocalReplicas:
             elif self._log_manager.is_offline(topic_partition):
                 errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
             elif deletes:
-                unfinished += 1
+                unfinished += 2
                 self._stop_serving(topic_partition, on_part_done)
+                self.await_isr_writes(topic_partition, on_part_done)
                 deleted.append(topic_partition)
             elif partition is not None:
                 self._tell_stopped(topic_partition, partition.state.leader_epoch)

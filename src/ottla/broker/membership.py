@@ -87,7 +87,7 @@ class Membership:
 
     def replication_ports(self, config: BrokerConfig) -> ClusterPorts:
         """What `Replicas` gets; it is used from `join` on."""
-        isr_store = IsrStore(
+        self._isr_store = isr_store = IsrStore(
             self._store,
             controller_epoch=lambda: self._joined.local_topics.fence.controller_epoch,
             call_later=self._timers.call_later,
@@ -133,6 +133,7 @@ class Membership:
         local_replicas.on_following.append(fetchers.on_following)
         local_replicas.on_leading.append(fetchers.on_leading)
         local_replicas.on_stopped.append(lambda topic_partition, _: fetchers.remove(topic_partition))
+        local_replicas.await_isr_writes = self._isr_store.await_certainty
         local_topics.on_metadata.append(self._on_metadata)
         self.control_links = ControlLinks(
             ports.links,
@@ -189,11 +190,14 @@ class Membership:
 
     # Leaving
 
-    async def leave(self, broker_epoch: BrokerEpoch) -> None:
+    async def leave(self, broker_epoch: BrokerEpoch, is_registered: Callable[[], bool]) -> None:
         """Ask the controller to have others lead what this broker leads."""
         rooms = self._joined
         ports = LeavingPorts(
-            self.control_links.send_shutdown, self.controller.controlled_shutdown, self._timers.call_later
+            self.control_links.send_shutdown,
+            self.controller.controlled_shutdown,
+            self._timers.call_later,
+            is_registered,
         )
         await leave(ControlledShutdown(self._broker_id, broker_epoch), self._config, rooms.cache, ports)
 

@@ -93,10 +93,10 @@ class OffsetsTopic:
 
     def on_partition_offline(self, partition: int) -> None:
         """The log of a partition can't be used any more, though this broker still leads it."""
-        image = self._cache.topics.get(OFFSETS_TOPIC)
-        state = None if image is None else image.partitions.get(partition)  # the topic may be deleted by now
-        if state is not None:
-            self._coordinator.unload(partition, state.leader_epoch, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        # By its replica: clients see a new leader epoch later, and with an older one it would be served on.
+        found = self._replicas.partitions.get((OFFSETS_TOPIC, partition))
+        if found is not None:  # the topic may be deleted by now
+            self._coordinator.unload(partition, found.state.leader_epoch, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _new_topic(self) -> NewTopic:
         config = self._config

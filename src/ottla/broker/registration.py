@@ -61,6 +61,7 @@ class Registration:
         self._is_stopped = False
         self._again: Running[BrokerEpoch] | None = None
         self.epoch: BrokerEpoch = NO_BROKER_EPOCH
+        self.is_lost = False  # with its session, and not made again yet
 
     async def register(self) -> BrokerEpoch:
         """Announce this broker as alive, for as long as its session lives; StoreFailed: another one has its id."""
@@ -146,10 +147,12 @@ class Registration:
 
     def _registered(self, epoch: BrokerEpoch) -> BrokerEpoch:
         self.epoch = epoch
+        self.is_lost = False
         self._on_registered(epoch)
         return epoch
 
     def _on_session(self, state: SessionState) -> None:
+        self.is_lost = self.is_lost or state == SessionState.EXPIRED
         if self._is_stopped:
             return
         if state == SessionState.EXPIRED and self._again is not None:

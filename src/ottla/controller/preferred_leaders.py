@@ -2,6 +2,7 @@
 too much of what a broker should lead is led elsewhere."""
 
 import logging
+from collections.abc import Callable
 
 from ottla.controller.fenced_store import FencedStore
 from ottla.controller.partition_decisions import Strategy
@@ -48,17 +49,15 @@ class Balance:
         self._elections = elections
         self._current = current
         self._ports = ports
-        self._is_closed = False
+        self._next = _NextCheck(self._check)
 
     def start(self) -> None:
-        self._ports.call_later(check_interval_ms(self._current.value), self._check)
+        self._ports.call_later(check_interval_ms(self._current.value), self._next)
 
     def close(self) -> None:
-        self._is_closed = True
+        self._next.check = None
 
     def _check(self) -> None:
-        if self._is_closed:
-            return
         config = self._current.value
         if is_balanced_automatically(config):
             wanted = imbalanced(self._state, imbalance_percentage(config))
@@ -66,6 +65,19 @@ class Balance:
                 _LOG.info("%d partitions go back to their preferred leaders", len(wanted))
                 self._elections.want(wanted, Strategy.PREFERRED)
         self.start()
+
+
+class _NextCheck:
+    """All that a timer holds of a term that is over: the interval is long, and a term has the state of the cluster."""
+
+    __slots__ = ("check",)
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self.check: Callable[[], None] | None = check
+
+    def __call__(self) -> None:
+        if self.check is not None:
+            self.check()
 
 
 class PreferredElectionNode:
