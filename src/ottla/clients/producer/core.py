@@ -1,6 +1,7 @@
 """A producer without its threads: built from a config and a network, for the blocking and the asyncio producer."""
 
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.clients.config import ClientConfig
@@ -39,19 +40,28 @@ class ProducerCounts(NamedTuple):
 class ProducerCore:
     """Only the client loop calls these methods, except `prepare`; other threads go through `accumulator`."""
 
-    def __init__(self, network: Network, config: ClientConfig, *, handle_type: type[SendHandle] = SendHandle) -> None:
+    def __init__(
+        self,
+        network: Network,
+        config: ClientConfig,
+        *,
+        handle_type: type[SendHandle] = SendHandle,
+        random: Random | None = None,
+    ) -> None:
         settings = self.settings = settings_of(config)
         self.serialize_key = serializer_of(config, "key.serializer")
         self.serialize_value = serializer_of(config, "value.serializer")
         interceptors = interceptors_of(config)
         self.interceptors = Interceptors(interceptors) if interceptors else None
         self.network = network
+        self._random = random
         self.metadata = Metadata(
             network,
             max_age_ms=config.get_int("metadata.max.age.ms"),
             backoff_ms=settings.retry_backoff_ms,
             backoff_max_ms=settings.retry_backoff_max_ms,
             allow_auto_create=True,
+            random=random,
         )
         self.accumulator = Accumulator(
             settings,
@@ -70,7 +80,13 @@ class ProducerCore:
                 network, self.metadata, settings, identity, self.accumulator, wake=self.wake
             )
         self.sender = Sender(
-            network, self.metadata, self.accumulator, settings, identity=identity, transactions=self.transactions
+            network,
+            self.metadata,
+            self.accumulator,
+            settings,
+            identity=identity,
+            transactions=self.transactions,
+            random=random,
         )
         self._run = self.sender.run
 
@@ -78,7 +94,7 @@ class ProducerCore:
         settings = self.settings
         if not settings.is_idempotent:
             return None
-        backoff = Backoff(first_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms)
+        backoff = Backoff(first_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms, random=self._random)
         return Identity(self.network, backoff, on_known=self.wake)
 
     def wake(self) -> None:

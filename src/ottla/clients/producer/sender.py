@@ -5,6 +5,7 @@ through `Network.post`.
 """
 
 from collections.abc import Sequence
+from random import Random
 from typing import TYPE_CHECKING
 
 from ottla.clients.cluster_view import NO_LEADER
@@ -41,6 +42,7 @@ class Sender:
         *,
         identity: Identity | None,
         transactions: "Transactions | None" = None,
+        random: Random | None = None,
     ) -> None:
         self._network = network
         self._metadata = metadata
@@ -49,7 +51,7 @@ class Sender:
         self._identity = identity
         self._transactions = transactions
         self._sequencing = Sequencing(settings, identity)
-        self._backoff = Backoff(first_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms)
+        self._backoff = Backoff(first_ms=settings.retry_backoff_ms, max_ms=settings.retry_backoff_max_ms, random=random)
         self._exchange = ProduceExchange(network, settings)
         self._destinations: dict[BrokerId, Destination] = {}
         self._timer: Timer | None = None

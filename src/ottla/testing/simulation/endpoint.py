@@ -47,6 +47,7 @@ class Endpoint:
         "peer",
         "port",
         "receiver",
+        "unread",
         "way",
     )
 
@@ -58,6 +59,7 @@ class Endpoint:
         self.port = port  # that the server listens on
         self.peer: Endpoint | None = None  # of a client: none before the connection stands
         self.receiver: Receiver | None = None
+        self.unread: list[_Item] = []  # of a server: what came before it was accepted
         self.in_flight: deque[_Item] = deque()  # on its way to the peer
         self.held: list[_Item] = []  # sent, while the way was blocked
         self.is_connected = False
@@ -157,17 +159,27 @@ class Endpoint:
         peer = self.peer
         if not self.in_flight or peer is None:
             return  # the connection was cut meanwhile
-        item = self.in_flight.popleft()
-        receiver = peer.receiver
-        if peer.is_closed or receiver is None:
+        peer._take(self.in_flight.popleft())
+
+    def take_unread(self) -> None:
+        """The server has accepted the connection: it gets what came before."""
+        unread, self.unread = self.unread, []
+        for item in unread:
+            self._take(item)
+
+    def _take(self, item: _Item) -> None:
+        receiver = self.receiver
+        if self.is_closed:
             return
-        if type(item) is bytes:
+        if receiver is None:
+            self.unread.append(item)
+        elif type(item) is bytes:
             receiver.on_bytes(item)
         elif item is None:
-            peer.is_connected = True
+            self.is_connected = True
             receiver.on_connected()
         elif type(item) is str:
-            peer.is_closed = True
-            peer.receiver = None
-            peer.host.endpoints.pop(peer, None)
+            self.is_closed = True
+            self.receiver = None
+            self.host.endpoints.pop(self, None)
             receiver.on_end(item)

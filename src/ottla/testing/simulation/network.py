@@ -85,6 +85,7 @@ class SimulatedNetwork:
         for endpoint in listener.backlog:
             if not endpoint.is_closed:
                 on_accept(endpoint)
+                endpoint.take_unread()
         listener.backlog.clear()
 
     def connect(self, host: Host, loop: ProcessLoop, address: tuple[str, int], receiver: Receiver) -> Endpoint:

@@ -13,6 +13,7 @@ _SHORT: Final = RunSettings(
     duration_s=12.0,
     partitions=2,
     producers=1,
+    client_producers=1,
     members=0,
     faults=FaultSettings(interval_s=1.5, lasts_max_s=8.0),
 )

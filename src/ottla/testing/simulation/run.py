@@ -18,6 +18,7 @@ from ottla.testing.simulation.changed_partitions import ChangedPartitions
 from ottla.testing.simulation.cluster import SimulatedCluster
 from ottla.testing.simulation.fault_plan import FaultPlan, FaultSettings
 from ottla.testing.simulation.history import History
+from ottla.testing.simulation.load_client_producer import LoadClientProducer
 from ottla.testing.simulation.load_isr_down import REPLICATION_FACTOR as UNCLEAN_REPLICATION_FACTOR
 from ottla.testing.simulation.load_isr_down import UNCLEAN_CONFIGS, IsrTakenDown
 from ottla.testing.simulation.load_log_start import LoadLogStart
@@ -56,6 +57,7 @@ class RunSettings(NamedTuple):
     min_insync_replicas: int = 2
     flush_messages: int = 1  # 0: the system writes back when it likes, and a loss of power may cost what was acked
     producers: int = 2
+    client_producers: int = 0  # more of them: our own client
     members: int = 2  # of a consumer group
     member_lives_s: float = 15.0  # on average, before it leaves and comes back
     pause_s: float = 0.2  # between two batches of a producer in a partition
@@ -106,7 +108,7 @@ class SimulatedRun:
         self.sightings.on_loss = self._on_loss
         self._brokers_by_loop_name = {broker.name: broker for broker in self.cluster.brokers.values()}
         broker_ids = list(self.cluster.brokers)
-        self.producers = [
+        self.producers: list[LoadProducer | LoadClientProducer] = [
             LoadProducer(
                 self.cluster.client(f"producer-{number}"),
                 self.history,
@@ -184,6 +186,11 @@ class SimulatedRun:
 
     def _add_loads(self, broker_ids: list[int]) -> None:
         settings, cluster, history = self.settings, self.cluster, self.history
+        for number in range(1, settings.client_producers + 1):
+            client = cluster.client(f"client-producer-{number}")
+            self.producers.append(
+                LoadClientProducer(client, history, TOPIC, partitions=settings.partitions, pause_s=settings.pause_s)
+            )
         if settings.deletes_records:
             self.log_starts = LoadLogStart(
                 cluster.client("record-deleter"), history, TOPIC, self.reader, brokers=broker_ids, pause_s=1.0
