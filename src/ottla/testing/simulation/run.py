@@ -13,7 +13,8 @@ from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
 from ottla.replication.partition import Partition
 from ottla.testing.simulation.broken_rule import BrokenRule
-from ottla.testing.simulation.cluster import SimulatedCluster
+from ottla.testing.simulation.cluster import SESSION_TIMEOUT_MS, SimulatedCluster
+from ottla.testing.simulation.committed import CommittedRecords
 from ottla.testing.simulation.fault_plan import FaultPlan, FaultSettings
 from ottla.testing.simulation.history import History
 from ottla.testing.simulation.load_member import LoadMember
@@ -46,6 +47,7 @@ class RunSettings(NamedTuple):
     members: int = 2  # of a consumer group
     member_lives_s: float = 15.0  # on average, before it leaves and comes back
     pause_s: float = 0.2  # between two batches of a producer in a partition
+    session_timeout_ms: int = SESSION_TIMEOUT_MS  # of brokers at the store
     faults: FaultSettings = FaultSettings()
     properties: tuple[tuple[str, str], ...] = ()  # of every broker
 
@@ -67,9 +69,16 @@ class SimulatedRun:
 
     def __init__(self, seed: int, settings: RunSettings | None = None) -> None:
         self.settings = settings = settings or RunSettings()
-        self.cluster = SimulatedCluster(seed, brokers=settings.brokers, properties=_properties(settings))
+        self.cluster = SimulatedCluster(
+            seed,
+            brokers=settings.brokers,
+            properties=_properties(settings),
+            session_timeout_ms=settings.session_timeout_ms,
+        )
         self.history = History()
         self.step_rules = StepRules()
+        self.committed = CommittedRecords(self.cluster.brokers)
+        self.history.on_acked.append(self.committed.on_acked)
         self.sightings = Sightings(self.cluster.brokers, self._is_rebalancing)
         self._brokers_by_loop_name = {broker.name: broker for broker in self.cluster.brokers.values()}
         broker_ids = list(self.cluster.brokers)
@@ -245,6 +254,8 @@ class SimulatedRun:
         if broker is not None and broker.state is ProcessState.RUNNING and broker.core is not None:
             self.step_rules.look(broker.broker_id, broker.core.replicas.partitions.values())
             self.sightings.look(broker)
+        if broker is not None:
+            self.committed.look(broker)
 
     def _on_stored(self, change: WatchEvent, value: bytes) -> None:
         self.sightings.on_stored(change, value)
@@ -252,6 +263,7 @@ class SimulatedRun:
         if topic_partition is not None and change.kind in (WatchKind.CREATED, WatchKind.CHANGED):
             state = paths.decode_partition_state(change.path, value)
             self.step_rules.leaders.note(topic_partition, state.leader_epoch, state.leader, source="the store")
+            self.committed.on_stored(topic_partition, state)
 
     def _is_rebalancing(self) -> bool:
         return any(member.is_rebalancing for member in self.members)
