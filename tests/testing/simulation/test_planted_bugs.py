@@ -91,6 +91,17 @@ PLANTED: Final = [
     Planted(in_replication.follower_joins_before_it_has_caught_up, under(down_max=2)),
     Planted(in_replication.high_watermark_of_a_new_leader_is_its_log_end, under(down_max=2), 6),
     Planted(in_replication.high_watermark_goes_back, under(down_max=2)),
+    Planted(
+        in_replication.high_watermark_is_restored_too_high,
+        under("kill", "power-off", "delay", interval_s=0.5, lasts_max_s=2),
+    ),
+    Planted(
+        in_replication.reads_go_beyond_the_high_watermark,
+        under("delay", "session-expired", "stall", interval_s=0.5),
+    ),
+    Planted(
+        in_replication.deposed_leader_answers_fetches, under("delay", "session-expired", "isolate", interval_s=0.5)
+    ),
     Planted(in_replication.leader_does_not_compare_histories, under(down_max=2), 5),
     Planted(in_replication.follower_truncates_to_its_high_watermark, under(down_max=2), 6),
     Planted(
@@ -101,6 +112,12 @@ PLANTED: Final = [
     Planted(in_control.leader_is_elected_outside_of_the_isr, under("pause", "isolate", "kill", down_max=2), 18),
     Planted(in_control.election_keeps_the_epoch, under()),
     Planted(in_control.reborn_leader_keeps_its_epoch, under("power-off-all", interval_s=3)),
+    Planted(in_control.older_controllers_are_not_fenced, under("delay", "session-expired", "pause", interval_s=0.4), 4),
+    Planted(in_control.older_leader_epoch_is_taken, under("delay", "session-expired", "pause", interval_s=0.4), 7),
+    Planted(in_control.lost_session_is_not_registered_anew, under("session-expired")),
+    Planted(in_storage.follower_does_not_know_producers, under("kill", "session-expired", interval_s=1)),
+    Planted(in_storage.truncation_keeps_producers, under("delay", "session-expired", "kill", interval_s=0.4), 2),
+    Planted(in_storage.leader_counts_what_is_not_durable, under("power-off-all", interval_s=3), 10),
 ]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.core.cluster import NO_LEADER, PartitionState
 from ottla.testing.simulation.broken_rule import BrokenRule
-from ottla.testing.simulation.step_rules import Controllers, HighWatermarks, Leaders, StepRules
+from ottla.testing.simulation.step_rules import Controllers, ControllersHeard, HighWatermarks, Leaders, StepRules
 from tests.replication.partitions import BROKER_ID, ORDERS, append, make_partition
 
 
@@ -61,3 +61,11 @@ def test_look_finds_two_leaders_of_one_epoch() -> None:
     rules.look(BROKER_ID, [one, two])
     with pytest.raises(BrokenRule, match="one leader"):
         rules.look(BROKER_ID + 1, [one, two])
+
+
+def test_a_broker_that_takes_an_older_controller_breaks_the_rule() -> None:
+    rule = ControllersHeard()
+    rule.note(1, 7, 3)
+    rule.note(1, 8, 2)  # another life, which has heard of none
+    with pytest.raises(BrokenRule, match="of epoch 3, then of epoch 2"):
+        rule.note(1, 7, 2)

@@ -59,10 +59,11 @@ class CommittedRecords:
                 self._judge(partition.topic_partition, state, partition.high_watermark)
 
     def _judge_follower(self, broker_id: BrokerId, partition: Partition) -> None:
+        highest = self._highest.get(partition.topic_partition, 0)
         raise BrokenRule(
             "only what a leader has committed is committed",
             f"{partition.topic_partition}: the high watermark of broker {broker_id}, which does not lead, is "
-            f"{partition.high_watermark}, the highest of any leader was {self._highest.get(partition.topic_partition, 0)}",
+            f"{partition.high_watermark}, the highest of any leader was {highest}",
         )
 
     def _judge(self, topic_partition: TopicPartition, state: paths.PartitionState, end_offset: Offset) -> None:

@@ -10,7 +10,7 @@ from ottla.broker.steps import Running
 from ottla.coordination import paths
 from ottla.coordination.store import WatchEvent, WatchKind
 from ottla.core.errors import ErrorCode
-from ottla.core.types import TopicPartition
+from ottla.core.types import BrokerId, LeaderEpoch, TopicPartition
 from ottla.replication.partition import Partition
 from ottla.testing.simulation.broken_rule import BrokenRule
 from ottla.testing.simulation.cluster import SESSION_TIMEOUT_MS, SimulatedCluster
@@ -94,7 +94,7 @@ class SimulatedRun:
             for number in range(1, settings.producers + 1)
         ]
         clients = [self.cluster.client(f"reader-{partition}") for partition in range(settings.partitions)]
-        self.reader = LoadReader(clients, self.history, TOPIC, brokers=broker_ids)
+        self.reader = LoadReader(clients, self.history, TOPIC, brokers=broker_ids, known_leader=self._known_leader)
         self.members = [
             LoadMember(
                 self.cluster.client(f"member-{number}"),
@@ -253,6 +253,8 @@ class SimulatedRun:
         broker = self._brokers_by_loop_name.get(loop.name)
         if broker is not None and broker.state is ProcessState.RUNNING and broker.core is not None:
             self.step_rules.look(broker.broker_id, broker.core.replicas.partitions.values())
+            controller_epoch = broker.core.local_topics.fence.controller_epoch
+            self.step_rules.controllers_heard.note(broker.broker_id, loop.number, controller_epoch)
             self.sightings.look(broker)
         if broker is not None:
             self.committed.look(broker)
@@ -264,6 +266,16 @@ class SimulatedRun:
             state = paths.decode_partition_state(change.path, value)
             self.step_rules.leaders.note(topic_partition, state.leader_epoch, state.leader, source="the store")
             self.committed.on_stored(topic_partition, state)
+
+    def _known_leader(
+        self, broker_id: BrokerId, topic_partition: TopicPartition
+    ) -> tuple[BrokerId, LeaderEpoch] | None:
+        """As this broker itself knows it now; None if it does not serve."""
+        broker = self.cluster.brokers[broker_id]
+        if not broker.is_serving or broker.core is None:
+            return None
+        partition = broker.core.replicas.partitions.get(topic_partition)
+        return None if partition is None else (partition.state.leader, partition.state.leader_epoch)
 
     def _is_rebalancing(self) -> bool:
         return any(member.is_rebalancing for member in self.members)

@@ -70,6 +70,22 @@ class Controllers:
             )
 
 
+class ControllersHeard:
+    """A broker that has heard of a controller takes nothing of an older one, as long as it lives."""
+
+    def __init__(self) -> None:
+        self._newest: dict[int, ControllerEpoch] = {}  # by life of a process
+
+    def note(self, broker_id: BrokerId, life: int, controller_epoch: ControllerEpoch) -> None:
+        newest = self._newest.get(life, -1)
+        if controller_epoch < newest:
+            raise BrokenRule(
+                "a broker takes nothing of an older controller",
+                f"broker {broker_id}: of epoch {newest}, then of epoch {controller_epoch}",
+            )
+        self._newest[life] = controller_epoch
+
+
 class StepRules:
     """All of them, for one run."""
 
@@ -77,6 +93,7 @@ class StepRules:
         self.leaders = Leaders()
         self.high_watermarks = HighWatermarks()
         self.controllers = Controllers()
+        self.controllers_heard = ControllersHeard()
 
     def look(self, broker_id: BrokerId, partitions: Iterable[Partition]) -> None:
         """At a live broker between two steps."""
