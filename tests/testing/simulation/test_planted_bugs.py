@@ -115,6 +115,11 @@ PLANTED: Final = [
     Planted(in_control.older_controllers_are_not_fenced, under("delay", "session-expired", "pause", interval_s=0.4), 4),
     Planted(in_control.older_leader_epoch_is_taken, under("delay", "session-expired", "pause", interval_s=0.4), 7),
     Planted(in_control.lost_session_is_not_registered_anew, under("session-expired")),
+    Planted(
+        in_control.coordinator_answers_before_the_commit,
+        under("delay", "session-expired", "kill", interval_s=0.5, duration_s=15, members=2),
+        6,
+    ),
     Planted(in_storage.follower_does_not_know_producers, under("kill", "session-expired", interval_s=1)),
     Planted(in_storage.truncation_keeps_producers, under("delay", "session-expired", "kill", interval_s=0.4), 2),
     Planted(in_storage.leader_counts_what_is_not_durable, under("power-off-all", interval_s=3), 10),
