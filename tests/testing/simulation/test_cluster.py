@@ -178,6 +178,7 @@ def test_a_broker_without_a_log_directory_ends_by_itself() -> None:
     outcome = produce(one.client, 1, "orders", 0, [b"too much"])
     one.cluster.run_until(lambda: not one.broker.is_up, within_s=30)
     assert exits == ["no log directory is left"]
+    one.cluster.run_until(lambda: outcome.is_there, within_s=30)
     assert outcome.error is not None or outcome.response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     one.broker.disk.heal()
     one.restart()

@@ -111,18 +111,18 @@ def test_a_topic_deleted_with_a_dead_replica_and_a_crash_that_loses_records() ->
     cluster.run_for(120)  # its folder is durable
     produce(client, 1, "orders", 0, [b"a", b"b", b"c"])
     cluster.run_for(1)
-    seen.look(broker)
+    seen.look(broker, broker.core.replicas.partitions.values())
     broker.kill()
     broker.start()
     cluster.run_until(cluster.all_serve, within_s=60)
-    seen.look(broker)
+    seen.look(broker, broker.core.replicas.partitions.values())
     assert sightings.LOSSY_CRASH not in seen.counts
     while sightings.LOSSY_CRASH not in seen.counts:  # how much is lost is the seed's choice
         broker.power_off()
         broker.start()
         cluster.run_until(cluster.all_serve, within_s=60)
-        seen.look(broker)
+        seen.look(broker, broker.core.replicas.partitions.values())
         produce(client, 1, "orders", 0, [b"d"])
         cluster.run_for(1)
-        seen.look(broker)
+        seen.look(broker, broker.core.replicas.partitions.values())
         assert broker.boots < 30

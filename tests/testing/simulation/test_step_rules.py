@@ -4,7 +4,7 @@ import pytest
 
 from ottla.core.cluster import NO_LEADER, PartitionState
 from ottla.testing.simulation.broken_rule import BrokenRule
-from ottla.testing.simulation.step_rules import Controllers, HighWatermarks, Leaders, StepRules
+from ottla.testing.simulation.step_rules import Controllers, ControllersHeard, HighWatermarks, Leaders, StepRules
 from tests.replication.partitions import BROKER_ID, ORDERS, append, make_partition
 
 
@@ -74,3 +74,11 @@ def test_another_topic_of_the_same_name_has_leader_epochs_of_its_own() -> None:
     step_rules.on_topic("orders", b"2" * 16)
     step_rules.leaders.note(ORDERS, 0, 2, source="the store")
     step_rules.high_watermarks.note(ORDERS, 0, 0, log_end_offset=0)
+
+
+def test_a_broker_that_takes_an_older_controller_breaks_the_rule() -> None:
+    rule = ControllersHeard()
+    rule.note(1, 7, 3)
+    rule.note(1, 8, 2)  # another life, which has heard of none
+    with pytest.raises(BrokenRule, match="of epoch 3, then of epoch 2"):
+        rule.note(1, 7, 2)

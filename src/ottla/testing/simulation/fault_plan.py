@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.testing.simulation.cluster import SimulatedCluster
+from ottla.testing.simulation.endpoint import Endpoint
 from ottla.testing.simulation.process import ProcessState, SimulatedBroker
 from ottla.testing.simulation.scheduler import Timer
 from ottla.testing.simulation.store_way import STORE
@@ -19,16 +20,18 @@ _CLOCK_SHIFT_MAX_MS: Final = 5_000
 _DISK_OPERATIONS_MAX: Final = 300
 _SPACE_MAX_BYTES: Final = 20_000
 _ANSWERS_MAX: Final = 3
-_STOPPING_LOOK_S: Final = 0.1
+_STOP_WAIT_S: Final = 0.5
+_ONLY_BY_NAME: Final = ("power-off-all",)
 
 
 class FaultSettings(NamedTuple):
-    """`kinds` are names of `FaultPlan.KINDS`; empty stands for all of them."""
+    """`kinds` are names of `FaultPlan.KINDS`; empty stands for all of them but those that leave no broker alone."""
 
     interval_s: float = 4.0  # between two faults, on average
     lasts_max_s: float = 20.0
     down_max: int = 1  # brokers that don't run, are paused or cut off, at one time
     kinds: tuple[str, ...] = ()
+    spares_clients: bool = False  # the network fails between brokers alone: clients see all that brokers do
 
 
 class FaultPlan:
@@ -39,13 +42,14 @@ class FaultPlan:
         self._settings = settings or FaultSettings()
         self._random = cluster.scheduler.random("faults")
         self._down: dict[SimulatedBroker, None] = {}  # by this plan
+        self._stopping: dict[SimulatedBroker, None] = {}  # to be started when they have
         self._timer: Timer | None = None
         self._is_over = False
         self.counts: dict[str, int] = {}
         unknown = [kind for kind in self._settings.kinds if kind not in self.KINDS]
         if unknown:
             raise ValueError(f"no faults of these kinds: {', '.join(unknown)}; there are {', '.join(self.KINDS)}")
-        self._kinds = list(self._settings.kinds or self.KINDS)
+        self._kinds = list(self._settings.kinds) or [kind for kind in self.KINDS if kind not in _ONLY_BY_NAME]
 
     def start(self) -> None:
         self._plan_next()
@@ -101,31 +105,52 @@ class FaultPlan:
     def _bring_up(self, broker: SimulatedBroker) -> None:
         self._down.pop(broker, None)
         broker.resume()
-        if broker.state is ProcessState.STOPPING:  # whoever stopped it starts it again, but not before it has stopped
-            self._cluster.scheduler.call_at(self._cluster.now + _STOPPING_LOOK_S, partial(self._bring_up, broker))
+        if broker.state is ProcessState.STOPPING and broker not in self._stopping:  # a clean stop takes its time
+            self._stopping[broker] = None
+            self._start_when_stopped(broker)
         elif not broker.is_up:
             broker.start()
 
+    def _start_when_stopped(self, broker: SimulatedBroker) -> None:
+        if broker.state is ProcessState.STOPPING:
+            again = partial(self._start_when_stopped, broker)
+            self._cluster.scheduler.call_at(self._cluster.now + _STOP_WAIT_S, again)
+            return
+        del self._stopping[broker]
+        if not broker.is_up:
+            broker.start()
+
     def _two_hosts(self) -> tuple[str, str]:
-        one, other = self._random.sample(list(self._cluster.network.hosts), 2)
+        one, other = self._random.sample(self._hosts(), 2)
         return one, other
+
+    def _hosts(self) -> list[str]:
+        """Between which the network may fail."""
+        if self._settings.spares_clients:
+            return [broker.name for broker in self._cluster.brokers.values()]
+        return list(self._cluster.network.hosts)
+
+    def _any_connection(self) -> Endpoint | None:
+        connections = self._cluster.network.connections()
+        if self._settings.spares_clients:
+            names = self._hosts()
+            connections = [one for one in connections if one.way[0] in names and one.way[1] in names]
+        return self._random.choice(connections) if connections else None
 
     # Kinds: each says whether there was something to break
 
     def _cut(self) -> bool:
-        connections = self._cluster.network.connections()
-        if not connections:
+        endpoint = self._any_connection()
+        if endpoint is None:
             return False
-        endpoint = self._random.choice(connections)
         self._cluster.note(f"cut {endpoint.way[0]} {endpoint.way[1]}")
         self._cluster.network.cut(endpoint)
         return True
 
     def _stall(self) -> bool:
-        connections = self._cluster.network.connections()
-        if not connections:
+        endpoint = self._any_connection()
+        if endpoint is None:
             return False
-        endpoint = self._random.choice(connections)
         end = endpoint if self._random.random() < 0.5 else endpoint.peer
         assert end is not None
         self._cluster.note(f"stall {end.way[0]} -> {end.way[1]}")
@@ -161,7 +186,12 @@ class FaultPlan:
         broker = self._take_down()
         if broker is None:
             return False
-        self._cluster.isolate(broker.name)
+        if self._settings.spares_clients:
+            for other in self._hosts():
+                if other != broker.name:
+                    self._cluster.partition(broker.name, other)
+        else:
+            self._cluster.isolate(broker.name)
 
         def undo() -> None:
             for other in self._cluster.network.hosts:
@@ -206,6 +236,15 @@ class FaultPlan:
 
         self._later(undo)
         return True
+
+    def _power_off_all(self) -> bool:
+        """All at one moment; they come back one after the other, and who is first may be elected."""
+        brokers = [broker for broker in self._cluster.brokers.values() if broker.is_up]
+        for broker in brokers:
+            self._down[broker] = None
+            broker.power_off()
+            self._later(partial(self._bring_up, broker))
+        return bool(brokers)
 
     def _disk_full(self) -> bool:
         return self._break_disk(lambda disk: disk.no_space_after(self._random.randint(0, _SPACE_MAX_BYTES)), "full")
@@ -270,6 +309,7 @@ class FaultPlan:
         "stop": _stop,
         "power-off": _power_off,
         "power-off-in-write": _power_off_in_write,
+        "power-off-all": _power_off_all,
         "disk-full": _disk_full,
         "disk-fails": _disk_fails,
         "session-expired": _session_expired,

@@ -4,6 +4,7 @@ It only records. `rules.py` says afterwards whether a correct cluster can have s
 must be another one, so that a value names its record.
 """
 
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
@@ -63,6 +64,7 @@ class History:
     """One run. Owned by the simulation, filled by its clients."""
 
     def __init__(self) -> None:
+        self.on_acked: list[Callable[[TopicPartition, Offset], None]] = []  # with acks=all, while the run goes on
         self.values: dict[TopicPartition, dict[bytes, Sent]] = {}
         self.acks: dict[TopicPartition, list[Ack]] = {}
         # Each run of a reader is a stretch without a seek.
@@ -91,6 +93,8 @@ class History:
         promises nothing, and is not kept."""
         if acks == ACKS_ALL:
             self.acks.setdefault(partition, []).append(Ack(offset, value, leader_epoch))
+            for on_acked in self.on_acked:
+                on_acked(partition, offset)
 
     def read(self, partition: TopicPartition, offset: Offset, value: bytes, by: str) -> None:
         """A record that a consumer got, in the order in which it got them."""

@@ -11,11 +11,12 @@ from ottla.broker.steps import Running
 from ottla.coordination import paths
 from ottla.coordination.store import WatchEvent, WatchKind
 from ottla.core.errors import ErrorCode
-from ottla.core.types import TopicPartition
+from ottla.core.types import BrokerId, LeaderEpoch, TopicPartition
 from ottla.replication.partition import Partition
 from ottla.testing.simulation.broken_rule import BrokenRule
 from ottla.testing.simulation.changed_partitions import ChangedPartitions
-from ottla.testing.simulation.cluster import SimulatedCluster
+from ottla.testing.simulation.cluster import SESSION_TIMEOUT_MS, SimulatedCluster
+from ottla.testing.simulation.committed import CommittedRecords
 from ottla.testing.simulation.fault_plan import FaultPlan, FaultSettings
 from ottla.testing.simulation.history import History
 from ottla.testing.simulation.load_client_producer import LoadClientProducer
@@ -64,6 +65,7 @@ class RunSettings(NamedTuple):
     deletes_records: bool = False
     remakes_topic: bool = False  # another one, again and again
     takes_isr_down: bool = False  # of one more topic, that allows unclean elections
+    session_timeout_ms: int = SESSION_TIMEOUT_MS  # of brokers at the store
     faults: FaultSettings = FaultSettings()
     properties: tuple[tuple[str, str], ...] = ()  # of every broker
 
@@ -100,9 +102,16 @@ class SimulatedRun:
 
     def __init__(self, seed: int, settings: RunSettings | None = None) -> None:
         self.settings = settings = settings or RunSettings()
-        self.cluster = SimulatedCluster(seed, brokers=settings.brokers, properties=_properties(settings))
+        self.cluster = SimulatedCluster(
+            seed,
+            brokers=settings.brokers,
+            properties=_properties(settings),
+            session_timeout_ms=settings.session_timeout_ms,
+        )
         self.history = History()
         self.step_rules = StepRules()
+        self.committed = CommittedRecords(self.cluster.brokers)
+        self.history.on_acked.append(self.committed.on_acked)
         self.sightings = Sightings(self.cluster.brokers, self._is_rebalancing)
         self._looks: dict[int, ChangedPartitions] = {}  # by life of a broker
         self.sightings.on_loss = self._on_loss
@@ -120,7 +129,7 @@ class SimulatedRun:
             for number in range(1, settings.producers + 1)
         ]
         clients = [self.cluster.client(f"reader-{partition}") for partition in range(settings.partitions)]
-        self.reader = LoadReader(clients, self.history, TOPIC, brokers=broker_ids)
+        self.reader = LoadReader(clients, self.history, TOPIC, brokers=broker_ids, known_leader=self._known_leader)
         self.members = [
             LoadMember(
                 self.cluster.client(f"member-{number}"),
@@ -342,17 +351,21 @@ class SimulatedRun:
 
     def _after_step(self, loop: ProcessLoop) -> None:
         broker = self._brokers_by_loop_name.get(loop.name)
-        if broker is None or broker.state is not _RUNNING:
-            return
+        if broker is None or broker.core is None or not hasattr(broker.core, "replicas"):
+            return  # it has not got as far as that
         core = broker.core
-        assert core is not None
         looks = self._looks.get(loop.number)
         if looks is None:
             looks = self._looks[loop.number] = ChangedPartitions()
         changed = looks.look(core.replicas.partitions)
-        if changed:
-            self.step_rules.look(broker.broker_id, changed)
-            self.sightings.look(broker, changed)
+        if broker.state is _RUNNING:
+            controller_epoch = core.local_topics.fence.controller_epoch
+            self.step_rules.controllers_heard.note(broker.broker_id, loop.number, controller_epoch)
+            if changed:
+                self.step_rules.look(broker.broker_id, changed)
+                self.sightings.look(broker, changed)
+        if changed:  # also of one that stops: it acknowledges until its leaders are elsewhere
+            self.committed.look(broker.broker_id, changed)
 
     def _on_stored(self, change: WatchEvent, value: bytes) -> None:
         self.sightings.on_stored(change, value)
@@ -361,10 +374,23 @@ class SimulatedRun:
         topic_partition = partition_of_state_path(change.path)
         if change.path.startswith(f"{paths.TOPICS}/") and change.path.count("/") == _TOPIC_PATH_SLASHES:
             topic = paths.decode_topic(change.path, value)
-            self.step_rules.on_topic(change.path.rpartition("/")[2], topic.topic_id)
+            name = change.path.rpartition("/")[2]
+            if self.step_rules.on_topic(name, topic.topic_id):
+                self.committed.forget(name)
         elif topic_partition is not None:
             state = paths.decode_partition_state(change.path, value)
             self.step_rules.leaders.note(topic_partition, state.leader_epoch, state.leader, source="the store")
+            self.committed.on_stored(topic_partition, state)
+
+    def _known_leader(
+        self, broker_id: BrokerId, topic_partition: TopicPartition
+    ) -> tuple[BrokerId, LeaderEpoch] | None:
+        """As this broker itself knows it now; None if it does not serve."""
+        broker = self.cluster.brokers[broker_id]
+        if not broker.is_serving or broker.core is None:
+            return None
+        partition = broker.core.replicas.partitions.get(topic_partition)
+        return None if partition is None else (partition.state.leader, partition.state.leader_epoch)
 
     def _on_unclean_election(self, topic_partition: TopicPartition) -> None:
         if topic_partition.topic == UNCLEAN_TOPIC:

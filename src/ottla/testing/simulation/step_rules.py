@@ -76,6 +76,22 @@ class Controllers:
             )
 
 
+class ControllersHeard:
+    """A broker that has heard of a controller takes nothing of an older one, as long as it lives."""
+
+    def __init__(self) -> None:
+        self._newest: dict[int, ControllerEpoch] = {}  # by life of a process
+
+    def note(self, broker_id: BrokerId, life: int, controller_epoch: ControllerEpoch) -> None:
+        newest = self._newest.get(life, -1)
+        if controller_epoch < newest:
+            raise BrokenRule(
+                "a broker takes nothing of an older controller",
+                f"broker {broker_id}: of epoch {newest}, then of epoch {controller_epoch}",
+            )
+        self._newest[life] = controller_epoch
+
+
 class StepRules:
     """All of them, for one run."""
 
@@ -83,14 +99,18 @@ class StepRules:
         self.leaders = Leaders()
         self.high_watermarks = HighWatermarks()
         self.controllers = Controllers()
+        self.controllers_heard = ControllersHeard()
         self._topic_ids: dict[str, bytes] = {}
 
-    def on_topic(self, topic: str, topic_id: bytes) -> None:
-        """The store has this topic now; one of the same name before it has nothing to do with it."""
-        if self._topic_ids.get(topic, topic_id) != topic_id:
+    def on_topic(self, topic: str, topic_id: bytes) -> bool:
+        """The store has this topic now; whether it is another one than it had by that name, and has nothing to do with
+        that."""
+        is_another = self._topic_ids.get(topic, topic_id) != topic_id
+        if is_another:
             self.leaders.forget(topic)
             self.high_watermarks.forget(topic)
         self._topic_ids[topic] = topic_id
+        return is_another
 
     def look(self, broker_id: BrokerId, partitions: Iterable[Partition]) -> None:
         """At a live broker between two steps."""
