@@ -69,6 +69,18 @@ def test_controller_may_know_of_a_registration_before_the_broker_does(rig: Rig) 
     assert carry_out(rig, leader_and_isr({0: HERE}, by=stamp(broker_epoch=12))).error_code == ErrorCode.NONE
 
 
+def test_request_that_comes_after_a_later_one_is_refused(rig: Rig) -> None:
+    picture = leader_and_isr({}, by=stamp()._replace(number=1), is_full=True)
+    assert carry_out(rig, picture) == ControlAnswer()
+    assert carry_out(rig, picture) == ControlAnswer()  # sent again
+    assert carry_out(rig, leader_and_isr({0: HERE}, by=stamp()._replace(number=2))) == ControlAnswer()
+    assert carry_out(rig, picture) == ControlAnswer(ErrorCode.STALE_CONTROLLER_EPOCH)
+    assert list(rig.replicas.partitions) == [ORDERS_0]
+    # Each controller, and each registration, counts anew.
+    assert carry_out(rig, leader_and_isr({1: HERE}, by=stamp(broker_epoch=11))) == ControlAnswer()
+    assert carry_out(rig, leader_and_isr({2: HERE}, by=stamp(6, broker_epoch=11))) == ControlAnswer()
+
+
 def test_request_that_waits_is_checked_again_when_its_turn_comes(rig: Rig) -> None:
     answers: list[ControlAnswer] = []
     rig.local_topics.leader_and_isr(leader_and_isr({0: HERE}, by=stamp(5)), answers.append)

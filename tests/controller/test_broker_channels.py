@@ -1,6 +1,7 @@
 """The channel to a broker: order, batches, one request in flight, and what becomes of one that fails."""
 
 from collections.abc import Callable
+from itertools import count
 
 from ottla.controller.broker_channels import BrokerChannel
 from ottla.controller.ports import ControllerPorts
@@ -38,6 +39,7 @@ class Desk:
             ports,
             lambda: (BROKER,),
             lambda *answer: self.answered.append(answer),
+            count(1).__next__,
         )
 
     def send(
@@ -68,7 +70,7 @@ def test_what_one_turn_says_is_three_requests_one_after_the_other() -> None:
     (first,) = desk.sent
     assert isinstance(first, LeaderAndIsr)
     assert [found.partition for found in first.topics[0].partitions] == [0, 1]
-    assert first.stamp == ControlStamp(1, 3, 5)
+    assert first.stamp == ControlStamp(1, 3, 5, number=1)
     desk.answer()
     assert isinstance(desk.sent[1], UpdateMetadata)
     assert desk.sent[1].brokers == (BROKER,)

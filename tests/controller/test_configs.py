@@ -60,7 +60,7 @@ class Desk:
             controller_epoch=lambda: 1,
         )
         self.topics = Topics(queue)
-        self.configs = Configs(queue, self.notes_kept, broker_id=1)
+        self.configs = Configs(lambda _: queue, self.notes_kept, broker_id=1)
 
     def alter(self, *edits: ConfigEdit, name: str = "orders", **options: Any) -> ConfigFault | None:
         change = ConfigChange(edits, options.pop("is_replacement", False))

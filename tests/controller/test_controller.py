@@ -8,7 +8,7 @@ from ottla.controller.partition_decisions import Strategy
 from ottla.controller.topic_faults import TopicFault
 from ottla.coordination import paths
 from ottla.coordination.store import ANY_VERSION, SetValue
-from ottla.core.cluster import TopicImage
+from ottla.core.cluster import PartitionState, TopicImage
 from ottla.core.control import ControlledShutdown, ControlledShutdownAnswer, LeaderAndIsr, UpdateMetadata
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
@@ -182,8 +182,8 @@ def test_deposed_controller_is_fenced_by_the_epoch_alone(cluster: Cluster) -> No
 def test_topic_that_another_broker_wrote_gets_leaders(cluster: Cluster) -> None:
     cluster.write_topic("orders", {0: (1, 2), 1: (2, 3)})
     cluster.settle(1)
-    assert cluster.state_of("orders", 0) == (1, 0, (1, 2), (1, 2), 0)
-    assert cluster.state_of("orders", 1) == (2, 0, (2, 3), (2, 3), 0)
+    assert cluster.state_of("orders", 0) == PartitionState(1, 0, (1, 2), (1, 2))
+    assert cluster.state_of("orders", 1) == PartitionState(2, 0, (2, 3), (2, 3))
     assert cluster.brokers[2].new == [ORDERS, TopicPartition("orders", 1)]
     assert set(cluster.brokers[3].shown["orders"].partitions) == {0, 1}
 
@@ -205,7 +205,7 @@ def test_partition_that_another_broker_wrote_gets_a_leader(cluster: Cluster) -> 
     grown = assigned._replace(partitions={**assigned.partitions, 1: (3, 1)})
     cluster.call(cluster.admin.set, node.path, paths.encode_topic(grown), version=ANY_VERSION)
     cluster.settle(1)
-    assert cluster.state_of("orders", 1) == (3, 0, (3, 1), (3, 1), 0)
+    assert cluster.state_of("orders", 1) == PartitionState(3, 0, (3, 1), (3, 1))
     assert TopicPartition("orders", 1) in cluster.brokers[1].new
 
 

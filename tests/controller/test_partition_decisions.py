@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ottla.controller.partition_decisions import Strategy, decide_partition
 from ottla.controller.state import ClusterState, StoredBrokerConfigs
-from ottla.core.cluster import NO_LEADER, BrokerInfo, PartitionState, TopicImage
+from ottla.core.cluster import NO_LEADER, BrokerInfo, LossyReplica, PartitionState, TopicImage
 from ottla.core.types import NO_LEADER_EPOCH, TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
@@ -80,3 +80,60 @@ def test_partition_is_led_when_an_in_sync_replica_is_online(drawn: tuple[Cluster
         assert decided.leader in able
     elif state.leader_epoch != NO_LEADER_EPOCH and state.leader not in cluster.shutting_down:
         assert decided.leader == NO_LEADER
+
+
+def _cluster_of(state: PartitionState, *live: int) -> ClusterState:
+    return ClusterState(
+        [TopicImage("orders", bytes(16), {}, {0: state})],
+        StoredBrokerConfigs({}, {}),
+        brokers=[BrokerInfo(broker_id, (), None, 1) for broker_id in live],
+    )
+
+
+def _decide(state: PartitionState, *live: int, min_isr: int = 2) -> PartitionState | None:
+    cluster = _cluster_of(state, *live)
+    return decide_partition(ORDERS, state, cluster, Strategy.AUTOMATIC, is_unclean_allowed=False, min_isr=min_isr)
+
+
+def test_replicas_that_leave_below_the_minimum_stay_eligible() -> None:
+    state = PartitionState(1, 3, (1, 2), (1, 2, 3))
+    assert _decide(state, 1, 3) == state._replace(isr=(1,), eligible=(2,))
+    assert _decide(state, 1, 3, min_isr=1) == state._replace(isr=(1,))
+
+
+def test_eligible_replica_leads_when_no_in_sync_one_is_online() -> None:
+    state = PartitionState(1, 3, (1,), (1, 2, 3), 7, eligible=(2,))
+    assert _decide(state, 2, 3) == PartitionState(2, 4, (2,), (1, 2, 3), 7, eligible=(1,))
+    offline = _decide(state, 3)
+    assert offline == state._replace(leader=NO_LEADER, leader_epoch=4)
+
+
+def test_least_lossy_replica_leads_only_when_all_that_had_everything_have_said_what_is_left() -> None:
+    lossy = (LossyReplica(1, 3, 90), LossyReplica(2, 4, 50), LossyReplica(3, 4, 60))
+    state = PartitionState(NO_LEADER, 5, (), (1, 2, 3), 7, eligible=(), lossy=lossy)
+    assert _decide(state, 1, 2, 3) == PartitionState(3, 6, (3,), (1, 2, 3), 7, eligible=())
+    assert _decide(state, 1, 2) is None
+    assert _decide(state._replace(isr=(3,), lossy=lossy[:2]), 1, 2) is None
+    assert _decide(state._replace(eligible=(3,), lossy=lossy[:2]), 1, 2) is None
+
+
+@given(clusters(), st.integers(1, 3), st.data())
+def test_no_replica_that_had_everything_is_forgotten(
+    drawn: tuple[ClusterState, PartitionState], min_isr: int, data: st.DataObject
+) -> None:
+    """Below the minimum all that had everything before the decision are in sync or eligible after it."""
+    cluster, state = drawn
+    others = [replica for replica in state.replicas if replica not in state.isr]
+    if others and len(state.isr) < min(min_isr, len(state.replicas)):
+        state = state._replace(eligible=tuple(data.draw(st.lists(st.sampled_from(others), unique=True))))
+    decided = decide_partition(ORDERS, state, cluster, Strategy.AUTOMATIC, is_unclean_allowed=False, min_isr=min_isr)
+    if decided is None or state.leader_epoch == NO_LEADER_EPOCH:
+        return
+    had_all = {*state.isr, *(state.eligible or ())}
+    have_all = {*decided.isr, *(decided.eligible or ())}
+    assert have_all <= had_all
+    assert not set(decided.isr) & set(decided.eligible or ())
+    if len(decided.isr) < min(min_isr, len(state.replicas)):
+        assert have_all == had_all
+    else:
+        assert not decided.eligible or decided.leader == NO_LEADER

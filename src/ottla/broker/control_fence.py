@@ -12,6 +12,7 @@ class ControlFence:
         self.controller_id: BrokerId = -1
         self.controller_epoch: ControllerEpoch = -1
         self.broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
+        self._newest = (-1, NO_BROKER_EPOCH, 0)  # controller epoch, broker epoch and number of a request
 
     def check(self, stamp: ControlStamp) -> ErrorCode:
         """NONE: take the request, its controller is the newest. Else the answer to all of it.
@@ -21,8 +22,10 @@ class ControlFence:
         """
         if stamp.broker_epoch < self.broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
-        if stamp.controller_epoch < self.controller_epoch:
+        request = (stamp.controller_epoch, stamp.broker_epoch, stamp.number)
+        if request < self._newest:
             return ErrorCode.STALE_CONTROLLER_EPOCH
+        self._newest = request
         self.controller_id = stamp.controller_id
         self.controller_epoch = stamp.controller_epoch
         return ErrorCode.NONE

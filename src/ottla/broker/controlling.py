@@ -54,6 +54,7 @@ def make_controller(
         broker_id=broker_id,
         stored_configs=stored_configs,
         ignores_case=ignores_case,
+        seen_topic=lambda name: cache.topics.get(name),
         on_topic_configs=local_topics.use_topic_config,
         on_elected=on_elected,
         on_resigned=on_resigned,

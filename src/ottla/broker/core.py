@@ -40,7 +40,7 @@ from ottla.core.cluster import OFFSETS_TOPIC, BrokerInfo, TopicImage
 from ottla.core.config.config import BrokerConfig
 from ottla.core.config.current import CurrentConfig
 from ottla.core.config.listeners import Listener
-from ottla.core.types import BrokerEpoch, ControllerEpoch, LeaderEpoch, Offset, TopicPartition
+from ottla.core.types import NO_BROKER_EPOCH, BrokerEpoch, ControllerEpoch, LeaderEpoch, Offset, TopicPartition
 from ottla.purgatory.purgatory import Purgatory
 from ottla.replication.ports import ALONE
 from ottla.replication.replicas import Replicas, Waiting
@@ -49,6 +49,7 @@ from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
 from ottla.storage.logs_by_dir import topic_partition_of
 from ottla.storage.meta_properties import MetaProperties
+from ottla.storage.start_note import StartNote
 
 if TYPE_CHECKING:
     from ottla.broker.group_coordination import GroupCoordination
@@ -60,6 +61,7 @@ _LOG = logging.getLogger("ottla.broker")
 _DRAIN_MS = 5_000
 # Kafka's: a dead broker's session in the store ends after that, and with it the registration of its id.
 _SESSION_TIMEOUT_MS = 18_000
+_LOSS_OF_ONE = "the machine went down without a clean stop; what was not fsynced is lost, and the rest is led on"
 
 
 class BrokerCore:
@@ -83,6 +85,7 @@ class BrokerCore:
         self._groups: GroupCoordination | None = None
         self._membership: Membership | None = None  # None: this broker is alone
         self._first_election: Answer[str | None] | None = None  # of a broker alone, while its start waits for it
+        self._last_epoch: BrokerEpoch = NO_BROKER_EPOCH  # that of the last registration, in this life or before it
 
     async def start(self) -> None:
         """Clients are served when this returns."""
@@ -165,10 +168,19 @@ class BrokerCore:
         )
         self._started.push_async_callback(self._close_logs)
         manager.open(MetaProperties(self.broker_id, self.cluster_id), with_locks=ports.locks_log_dirs)
+        membership = self._membership
+        if membership is not None:
+            self._last_epoch = await membership.last_epoch()
+        manager.judge_start(StartNote(ports.boot_id, self._last_epoch), is_alone=membership is None)
         log_unusable_topic_configs(images, config)
         load = partial(load_logs, manager, list(images), config, clock=ports.clock, background=ports.background)
         for note in await on_thread(ports.background.submit, load):
             _LOG.warning("%s", note)
+        if membership is not None:
+            membership.find_losses(manager, images)
+        elif manager.lossy_directories:
+            _LOG.warning("%s: lossy start: %s", ", ".join(manager.lossy_directories), _LOSS_OF_ONE)
+            manager.confirm_loss()
         background: Background = ports.background
         self.flusher = Flusher(
             background if self._metrics is None else self._metrics.measured_flushes(background),
@@ -182,7 +194,11 @@ class BrokerCore:
     async def _close_logs(self) -> None:
         """When nothing runs in the background any more, flush and close everything there."""
         ports = self._ports
-        await on_thread(ports.background.run_last, lambda: self.log_manager.shutdown(ports.clock()))
+
+        def close() -> None:
+            self.log_manager.shutdown(ports.clock(), broker_epoch=self._last_epoch)
+
+        await on_thread(ports.background.run_last, close)
 
     def _bind(self) -> tuple[Listener, ...]:
         ports, metrics = self._ports, self._metrics
@@ -329,6 +345,7 @@ class BrokerCore:
     def _on_stored_configs(self, stored: StoredBrokerConfigs) -> None:
         """Another broker has changed this one's config, or that of all."""
         self._stored_configs = stored
+        self.controller.broker_configs_changed(stored)
         changed, _ = self.current_config.value.with_dynamic(
             per_broker=stored.per_broker, cluster_wide=stored.cluster_wide
         )
@@ -374,6 +391,7 @@ class BrokerCore:
             timers=self.timers,
             call_soon=ports.loop.call_soon,
             random_bytes=ports.random.randbytes,
+            is_alone=self._membership is None,
         )
         # Answers the requests that wait for a group, before the server waits until its answers are sent.
         self._started.callback(groups.coordinator.stop)
@@ -412,6 +430,7 @@ class BrokerCore:
             local_topics=self.local_topics,
             creation=self.topic_creation,
             begin_shutdown=None if self._membership is None else self.controller.controlled_shutdown,
+            elect_leaders_by=None if self._membership is None else self.controller.elect_leaders,
         ).serve_all()
 
     async def _register(self, bound: tuple[Listener, ...]) -> None:
@@ -426,10 +445,13 @@ class BrokerCore:
             on_failed=self._fail,
         )
         self._started.callback(self.registration.stop)
+        if self._membership is not None:
+            await self._membership.leave_lossy(self.log_manager, self.registration)
         await self.registration.register()
         self.state = BrokerState.RUNNING
 
     def _on_registered(self, epoch: BrokerEpoch) -> None:
+        self._last_epoch = epoch
         self.local_topics.fence.broker_epoch = epoch
         if self._membership is not None:
             if self.is_accepting:  # in a new session: at the start, that comes when everything is ready

@@ -51,6 +51,7 @@ def make_group_coordination(
     timers: WheelTimers,
     call_soon: Callable[[Callable[[], None]], object],
     random_bytes: Callable[[int], bytes],
+    is_alone: bool,
 ) -> GroupCoordination:
     group_settings = GroupSettings(
         initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
@@ -85,4 +86,5 @@ def make_group_coordination(
             codec=config.get_int("offsets.topic.compression.codec"),
         ),
     )
-    return GroupCoordination(coordinator, OffsetsTopic(coordinator, creation, cache, replicas, config))
+    offsets_topic = OffsetsTopic(coordinator, creation, cache, replicas, config, is_alone=is_alone)
+    return GroupCoordination(coordinator, offsets_topic)

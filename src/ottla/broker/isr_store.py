@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.coordination import paths
-from ottla.coordination.store import Check, Code, Result, SetValue, Store, Write
+from ottla.coordination.store import ANY_VERSION, Check, Code, Create, Result, SetValue, Store, Write
 from ottla.core.cluster import PartitionState
 from ottla.core.types import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
 from ottla.replication.ports import IsrRefused, IsrResult, IsrUnknown, IsrWritten
@@ -31,12 +31,18 @@ _OVERTAKEN = (Code.BAD_VERSION, Code.NO_NODE)
 class _IsrChange(NamedTuple):
     topic_partition: TopicPartition
     value: bytes
+    eligible_value: bytes | None  # None: there is no node of eligible replicas, and there need not be
     checks: list[Check]
     on_done: OnDone
+    creates_eligible: bool = False  # the node of eligible replicas is not there yet
 
     @property
     def path(self) -> str:
         return paths.partition_state_path(*self.topic_partition)
+
+    @property
+    def eligible_path(self) -> str:
+        return paths.eligible_path(*self.topic_partition)
 
 
 class IsrStore:
@@ -68,15 +74,25 @@ class IsrStore:
         """Replace the node of `state.version` by `state`; see `IsrWriter`."""
         node = paths.PartitionState(state.leader, state.leader_epoch, state.isr, self._controller_epoch())
         checks = [Check(paths.broker_epoch_path(broker_id), epoch) for broker_id, epoch in sorted(added.items())]
-        self._write(_IsrChange(topic_partition, paths.encode_partition_state(node), checks, on_done), state.version)
+        eligible = None if state.eligible is None else paths.encode_eligible(paths.EligibleReplicas(state.eligible))
+        value = paths.encode_partition_state(node)
+        self._write(_IsrChange(topic_partition, value, eligible, checks, on_done), state.version)
 
     def _write(self, change: _IsrChange, version: int) -> None:
         writes: list[Write] = [*change.checks, SetValue(change.path, change.value, version)]
+        if change.eligible_value is not None:  # last: its failure says that all the rest would have been done
+            if change.creates_eligible:
+                writes.append(Create(change.eligible_path, change.eligible_value))
+            else:
+                writes.append(SetValue(change.eligible_path, change.eligible_value, ANY_VERSION))
         self._store.multi(writes, partial(self._on_written, change, version))
 
     def _on_written(self, change: _IsrChange, version: int, result: Result) -> None:
         if result.is_ok:
             self._end(change, IsrWritten(version + 1))
+            return
+        if result.path == change.eligible_path and result.code == Code.NO_NODE and not change.creates_eligible:
+            self._write(change._replace(creates_eligible=True), version)
             return
         if result.code not in _OVERTAKEN:
             known_version, values = self._uncertain.get(change.topic_partition, (version, []))

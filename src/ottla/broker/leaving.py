@@ -3,7 +3,7 @@ controlled shutdown)."""
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.steps import Answer, ask
@@ -14,6 +14,8 @@ from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId
 
 _LOG = logging.getLogger("ottla.broker")
+
+_LOOK_MS: Final = 100  # between two questions where nobody answers as the controller
 
 OnAnswer: TypeAlias = Callable[[ControlledShutdownAnswer | None], None]
 
@@ -28,20 +30,29 @@ class LeavingPorts(NamedTuple):
 
 async def leave(request: ControlledShutdown, config: BrokerConfig, cache: MetadataCache, ports: LeavingPorts) -> bool:
     """Whether this broker leads nothing any more that another could lead. It stops in any case."""
-    others = [broker_id for broker_id in cache.brokers if broker_id != request.broker_id]
-    if not others or not config.get_bool("controlled.shutdown.enable"):
+    if not config.get_bool("controlled.shutdown.enable"):
         return False
-    for tries_left in range(config.get_int("controlled.shutdown.max.retries"), -1, -1):
+    looks_per_try = max(config.get_int("controlled.shutdown.retry.backoff.ms") // _LOOK_MS, 1)
+    looks_left = config.get_int("controlled.shutdown.max.retries") * looks_per_try
+    while _has_others(request.broker_id, cache):  # they may all stop meanwhile
         answer = await _ask_controller(request, cache, ports)
         if answer is not None and answer.error_code == ErrorCode.NONE and not answer.remaining:
             return True
         _LOG.info("controlled shutdown: %s", _state_of(answer, cache.controller_id))
-        if tries_left:
-            pause: Answer[None] = Answer()
-            ports.call_later(config.get_int("controlled.shutdown.retry.backoff.ms"), lambda: pause.give(None))  # noqa: B023
-            await pause
-    _LOG.warning("controlled shutdown: given up; the broker stops with what it leads")
+        # Followers take their time to come into sync. Where there is no controller, the next one is elected soon.
+        looks = looks_per_try if answer is not None and answer.error_code == ErrorCode.NONE else 1
+        if looks > looks_left:
+            _LOG.warning("controlled shutdown: given up; the broker stops with what it leads")
+            break
+        looks_left -= looks
+        pause: Answer[None] = Answer()
+        ports.call_later(looks * _LOOK_MS, lambda: pause.give(None))  # noqa: B023
+        await pause
     return False
+
+
+def _has_others(broker_id: BrokerId, cache: MetadataCache) -> bool:
+    return any(other != broker_id for other in cache.brokers)
 
 
 async def _ask_controller(

@@ -87,6 +87,8 @@ class LocalLogs:
                 self.set_aside(topic_partition, "belongs to an older topic of this name")
                 missing.append(log)
         for log in missing:
+            if not log.is_new:
+                _LOG.warning("%s: its log is missing; an empty one is made", log.topic_partition)
             try:
                 config = self._log_config_of(self._configs_of(log.topic_partition.topic))
                 manager.create_log(log.topic_partition, log.topic_id, config, self._clock())

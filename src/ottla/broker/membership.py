@@ -5,23 +5,27 @@ part in electing the controller. A broker alone has none of this, and never impo
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from ottla.broker.cluster_join import store_failed
 from ottla.broker.config_watch import ConfigWatch
 from ottla.broker.control_link import ControlLinks
 from ottla.broker.isr_store import IsrStore
 from ottla.broker.leaving import LeavingPorts, leave
 from ottla.broker.local_topics import LocalTopics
+from ottla.broker.lossy_start import Loss, LossyStart, find_losses, log_losses
 from ottla.broker.metadata_cache import MetadataCache
 from ottla.broker.ports import BrokerPorts
+from ottla.broker.registration import Registration
 from ottla.broker.replica_links import ReplicaLinks, fetcher_settings_of
-from ottla.broker.steps import Answer
+from ottla.broker.steps import Answer, ask
 from ottla.broker.timers import Timers
 from ottla.controller.controller import Controller
 from ottla.controller.state import StoredBrokerConfigs
 from ottla.coordination import paths
-from ottla.coordination.store import Result, Store
+from ottla.coordination.store import Code, Result, Store
+from ottla.core.cluster import TopicImage
 from ottla.core.config.config import BrokerConfig
 from ottla.core.control import ControlledShutdown
-from ottla.core.types import BrokerEpoch, BrokerId, TopicPartition
+from ottla.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 from ottla.replication.fetcher import FetcherPorts
 from ottla.replication.fetchers import ReplicaFetchers
 from ottla.replication.ports import ClusterPorts
@@ -51,10 +55,35 @@ class Membership:
         self._timers = timers
         self._broker_id = broker_id
         self._rooms: _Rooms | None = None
+        self._losses: list[Loss] = []
         self._is_left = False
         self._picture: Answer[None] = Answer()
         self._has_picture = False
         self.controller: Controller  # set by the core, which makes it for a broker alone, too
+
+    # Before it is a member
+
+    async def last_epoch(self) -> BrokerEpoch:
+        """Of the last life's registration."""
+        result: Result = await ask(self._store.exists, paths.broker_epoch_path(self._broker_id))
+        if result.stat is not None:
+            return result.stat.version
+        if result.code != Code.NO_NODE:
+            raise store_failed("reading", result)
+        return NO_BROKER_EPOCH
+
+    def find_losses(self, log_manager: LogManager, images: Iterable[TopicImage]) -> None:
+        """Which replicas may have lost what other brokers count on."""
+        self._losses = find_losses(log_manager, images, self._broker_id)
+        log_losses(self._losses)
+
+    async def leave_lossy(self, log_manager: LogManager, registration: Registration) -> None:
+        """Nothing lossy may be taken for in sync when the broker registers."""
+        if not all(loss.is_sole for loss in self._losses):
+            # Not earlier: a broker that was given a live one's id by mistake must change nothing.
+            await registration.wait_for_free_id()
+            await LossyStart(self._store, self._broker_id, self._timers.call_later).leave(self._losses)
+        log_manager.confirm_loss()
 
     def replication_ports(self, config: BrokerConfig) -> ClusterPorts:
         """What `Replicas` gets; it is used from `join` on."""

@@ -59,6 +59,8 @@ class OffsetsLog:
         return info.error_code
 
     def await_commit(self, offset: Offset, on_done: Callable[[ErrorCode], None]) -> None:
+        if self._partition.durable_end_offset < offset:
+            self._flusher.request(self._partition.log)  # else what a recovery found waits for the next periodic round
         wait = AcksWait(self._partition, next_offset=offset, leader_epoch=self._leader_epoch, needs_all_replicas=True)
         self._replicas.await_acks([wait], timeout_ms=_FOR_EVER_MS, on_done=lambda: on_done(wait.error_code))
 

@@ -28,12 +28,16 @@ class OffsetsTopic:
         cache: MetadataCache,
         replicas: Replicas,
         config: BrokerConfig,
+        *,
+        is_alone: bool,
     ) -> None:
+        """`is_alone`: no other broker will ever come, so the topic has as many replicas as it can have."""
         self._coordinator = coordinator
         self._topics = topics
         self._cache = cache
         self._replicas = replicas
         self._config = config
+        self._is_alone = is_alone
         self._waiting: list[Callable[[], None]] = []
 
     def maybe_start(self) -> bool:
@@ -99,9 +103,8 @@ class OffsetsTopic:
         return NewTopic(
             OFFSETS_TOPIC,
             partitions=config.get_int("offsets.topic.num.partitions"),
-            replication_factor=min(
-                config.get_int("offsets.topic.replication.factor"), max(len(self._cache.brokers), 1)
-            ),
+            # Among others it is not made before enough of them live: Kafka's brokers answer 15 until then.
+            replication_factor=1 if self._is_alone else config.get_int("offsets.topic.replication.factor"),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",

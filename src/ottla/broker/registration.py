@@ -86,6 +86,9 @@ class Registration:
             found: Result = await ask(self._store.exists, self._path, watch=give)
             if found.stat is not None and found.stat.ephemeral_owner == self._store.session_id:
                 return self._registered(await self._own_epoch())  # its answer was lost
+            if not found.is_ok and self.epoch != NO_BROKER_EPOCH:
+                # A broker that serves goes on without the store; how long its id is held is counted when that is back.
+                deadline_ms = self._now_ms() + self._wait_ms
             left_ms = deadline_ms - self._now_ms()
             if left_ms <= 0:
                 if found.is_ok:
@@ -98,6 +101,25 @@ class Registration:
                 self._call_later(left_ms, give)
             else:
                 self._call_later(min(left_ms, _RETRY_MS), give)
+            await waiting
+
+    async def wait_for_free_id(self) -> None:
+        """Until no session has the id registered; StoreFailed: another broker has it, and lives."""
+        deadline_ms = self._now_ms() + self._wait_ms
+        while True:
+            waiting: Answer[None] = Answer()
+            give = _once(waiting)
+            found: Result = await ask(self._store.exists, self._path, watch=give)
+            if found.code == Code.NO_NODE:
+                return
+            left_ms = deadline_ms - self._now_ms()
+            if not found.is_ok and found.code not in _NO_ANSWER:
+                raise store_failed("reading", found)
+            if left_ms <= 0:
+                raise StoreFailed(
+                    f"broker.id {self._broker_id} is taken by a broker that is alive; give this one another"
+                )
+            self._call_later(left_ms if found.is_ok else min(left_ms, _RETRY_MS), give)
             await waiting
 
     def stop(self) -> None:

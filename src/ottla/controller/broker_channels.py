@@ -7,6 +7,7 @@ begins with the full picture. So nothing has to be remembered of what a dead bro
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 
 from ottla.controller.control_batch import ControlBatch
 from ottla.controller.ports import ControllerPorts
@@ -31,9 +32,11 @@ class BrokerChannel:
         ports: ControllerPorts,
         live_brokers: Callable[[], tuple[BrokerInfo, ...]],
         on_answer: OnAnswer,
+        next_number: Callable[[], int],
     ) -> None:
         self.broker = broker
         self._stamp = stamp
+        self._next_number = next_number
         self._ports = ports
         self._live_brokers = live_brokers
         self._on_answer = on_answer
@@ -94,8 +97,8 @@ class BrokerChannel:
                     continue
                 step = self._steps.popleft()
                 if isinstance(step, tuple):
-                    self._in_flight = step
-                    self._send(step)
+                    self._in_flight = request = step._replace(stamp=self._stamp._replace(number=self._next_number()))
+                    self._send(request)
                 else:
                     step()
         finally:
@@ -143,10 +146,13 @@ class BrokerChannels:
         self._live_brokers = live_brokers
         self._on_answer = on_answer
         self._channels: dict[BrokerId, BrokerChannel] = {}
+        self._numbers = count(1)  # of requests
 
     def open(self, broker: BrokerInfo) -> BrokerChannel:
         stamp = ControlStamp(self._controller_id, self._controller_epoch, broker.epoch)
-        channel = BrokerChannel(broker, stamp, self._ports, self._live_brokers, self._on_answer)
+        channel = BrokerChannel(
+            broker, stamp, self._ports, self._live_brokers, self._on_answer, partial(next, self._numbers)
+        )
         self._channels[broker.broker_id] = channel
         return channel
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from ottla.controller.broadcast import Broadcast
 from ottla.controller.partition_elections import PartitionElections
 from ottla.controller.state import ClusterState
+from ottla.core.cluster import PartitionState
 from ottla.core.control import ControlledShutdown, ControlledShutdownAnswer, StoppedReplica
 from ottla.core.errors import ErrorCode
 from ottla.core.types import BrokerId, TopicPartition
@@ -25,7 +26,7 @@ class ControlledShutdowns:
         self._waiting: dict[BrokerId, list[OnAnswer]] = {}
 
     def handle(self, request: ControlledShutdown, on_answer: OnAnswer) -> None:
-        """Answers with what the broker still leads though there are other replicas; it may ask again."""
+        """Answers with what the broker still leads though another could lead it; it may ask again."""
         broker_id = request.broker_id
         broker = self._state.brokers.get(broker_id)
         if broker is None:
@@ -55,12 +56,18 @@ class ControlledShutdowns:
             for on_answer in answers:
                 on_answer(ControlledShutdownAnswer(ErrorCode.NOT_CONTROLLER))
 
+    def _can_be_led_elsewhere(self, topic_partition: TopicPartition, state: PartitionState) -> bool:
+        """Else the broker would wait in vain, as when all brokers stop."""
+        return any(
+            replica != state.leader and self._state.is_online(replica, topic_partition) for replica in state.replicas
+        )
+
     def _answer(self, broker_id: BrokerId) -> None:
         remaining = tuple(
             [
                 topic_partition
                 for topic_partition, state in self._state.partitions()
-                if state.leader == broker_id and len(state.replicas) > 1
+                if state.leader == broker_id and self._can_be_led_elsewhere(topic_partition, state)
             ]
         )
         for on_answer in self._waiting.pop(broker_id, ()):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from ottla.controller.config_notes import ConfigNotes
 from ottla.controller.configs import Configs
-from ottla.controller.deltas import TopicConfigChanged
+from ottla.controller.deltas import BrokerConfigsChanged, TopicConfigChanged
 from ottla.controller.election import Election, ElectionResult
+from ottla.controller.own_configs import OwnConfigs
 from ottla.controller.ports import ControllerPorts
 from ottla.controller.queue import EventQueue
 from ottla.controller.state import ClusterState, StoredBrokerConfigs
@@ -18,6 +19,7 @@ from ottla.controller.topic_faults import TopicFault, not_controller
 from ottla.controller.topics import Topics
 from ottla.coordination import paths
 from ottla.coordination.store import ANY_VERSION, Check, Code, Delete, Result, SessionState, Store, WatchEvent
+from ottla.core.cluster import TopicImage
 from ottla.core.config.current import CurrentConfig
 from ottla.core.control import ControlledShutdown, ControlledShutdownAnswer
 from ottla.core.errors import ErrorCode
@@ -39,7 +41,8 @@ def _nothing(_: object) -> None:
 class Controller:
     """One per broker, for all its life; event loop only.
 
-    `topics` and `configs` stay the same objects: while this broker does not control, they refuse with NOT_CONTROLLER.
+    `topics` and `configs` stay the same objects: while this broker does not control, `topics` refuses with
+    NOT_CONTROLLER, and `configs` are written by this broker itself.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Controller:
         broker_id: BrokerId,
         stored_configs: Callable[[], StoredBrokerConfigs],
         ignores_case: Callable[[], bool] = lambda: False,
+        seen_topic: Callable[[str], TopicImage | None] = lambda _: None,
         on_topic_configs: Callable[[str, dict[str, str]], None] = lambda _, __: None,
         on_elected: Callable[[int], None] = _nothing,
         on_resigned: Callable[[], None] = lambda: None,
@@ -75,7 +79,15 @@ class Controller:
         self._closed_queue = self._make_closed_queue(current, stored_configs)
         self.topics = Topics(self._closed_queue)
         self.notes = ConfigNotes(store, ports.clock)
-        self.configs = Configs(self._closed_queue, self.notes, broker_id=broker_id)
+        self._own_configs = OwnConfigs(
+            store,
+            current,
+            seen_topic=seen_topic,
+            stored_configs=stored_configs,
+            on_topic_configs=on_topic_configs,
+            random_bytes=ports.random_bytes,
+        )
+        self.configs = Configs(self._own_configs.queue_for, self.notes, broker_id=broker_id)
         self._around = Surroundings(
             store, ports, current, broker_id, self.topics, stored_configs, ignores_case, on_topic_configs
         )
@@ -140,6 +152,11 @@ class Controller:
             image = self.topics.state.topics[topic]
             self._term.parts.elections.want([TopicPartition(topic, partition) for partition in image.partitions])
 
+    def broker_configs_changed(self, stored: StoredBrokerConfigs) -> None:
+        """The broker has read its configs again."""
+        if self._is_active:
+            self.topics.state.apply(BrokerConfigsChanged(*stored))
+
     def controlled_shutdown(
         self, request: ControlledShutdown, on_answer: Callable[[ControlledShutdownAnswer], None]
     ) -> None:
@@ -194,7 +211,7 @@ class Controller:
 
     def _on_ready(self, term: ControllerTerm) -> None:
         self._is_active = True
-        self.configs.use(term.queue)
+        self.configs.use(lambda _: term.queue)
         self.notes.load()
         self._on_elected(term.epoch)
 
@@ -250,7 +267,7 @@ class Controller:
         if term is not None:
             was_active, self._is_active = self._is_active, False
             self.topics.use(self._closed_queue)
-            self.configs.use(self._closed_queue)
+            self.configs.use(self._own_configs.queue_for)
             term.close()
             if was_active:
                 self._on_resigned()

@@ -63,7 +63,8 @@ class DeletionFinished(NamedTuple):
         if node is None:
             return NodeWanted(paths.topic_partitions_path(name))
         writes = removal_of(state.topics[name]) if node.is_ok else removal_of_rest(name)
-        return Decision(TopicDeleted(name), writes, Proof(paths.topic_path(name), None))
+        # Not by the topic's node: another broker may have made a topic of that name since.
+        return Decision(TopicDeleted(name), writes, Proof(paths.delete_topic_path(name), None))
 
     def fault_of(self, result: Result) -> TopicFault:
         return fault_of_store(self.topic, result)

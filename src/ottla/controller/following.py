@@ -74,6 +74,11 @@ class Following:
         if early and self._term is not None:
             self._term.parts.elections.refresh([found for found in partitions if early.pop(found, found) is None])
 
+    def on_deleted(self, topic: str) -> None:
+        """The controller has finished the topic's deletion."""
+        if self._term is not None:
+            self._watches.on_deleted(topic)
+
     def _on_brokers(self, brokers: Brokers) -> None:
         self._latest_brokers = brokers
         if self._term is None:

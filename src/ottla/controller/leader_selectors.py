@@ -8,6 +8,7 @@ replicas has not all that was acknowledged, so only an unclean election takes on
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from ottla.core.cluster import LossyReplica
 from ottla.core.types import BrokerId
 
 
@@ -19,20 +20,29 @@ class Selection(NamedTuple):
 
 
 def select_offline(
-    replicas: Sequence[BrokerId], isr: Sequence[BrokerId], *, online: Collection[BrokerId], is_unclean_allowed: bool
+    replicas: Sequence[BrokerId],
+    isr: Sequence[BrokerId],
+    *,
+    online: Collection[BrokerId],
+    is_unclean_allowed: bool,
+    eligible: Sequence[BrokerId] = (),
+    lossy: Sequence[LossyReplica] = (),
 ) -> Selection | None:
     """For a partition whose leader is gone: the first in-sync replica that is online, in the order of the assignment.
 
-    An unclean election takes any replica that is online if there is no such one; what only the others had is lost.
+    If there is none, an eligible one: it has all that is committed, too (KIP-966). If all of these are lossy, the one
+    that has the most left: nothing that any of them still has is lost with it, so no other one will do. An unclean
+    election takes any replica that is online if there is no such one; what only the others had is lost.
     """
     leader = _first(replicas, online, isr)
     if leader is not None:
         return Selection(leader, tuple([replica for replica in isr if replica in online]))
-    if is_unclean_allowed:
+    leader = _first(replicas, online, eligible)
+    if leader is None and lossy and not isr and not eligible:
+        leader = _first(replicas, online, _least_lossy(lossy))
+    if leader is None and is_unclean_allowed:
         leader = _first(replicas, online, replicas)
-        if leader is not None:
-            return Selection(leader, (leader,))
-    return None
+    return None if leader is None else Selection(leader, (leader,))
 
 
 def select_reassigned(
@@ -75,3 +85,9 @@ def _first(candidates: Sequence[BrokerId], online: Collection[BrokerId], able: C
         if candidate in online and candidate in able:
             return candidate
     return None
+
+
+def _least_lossy(lossy: Sequence[LossyReplica]) -> list[BrokerId]:
+    """Those with the longest history: the last epoch decides, then the end of the log."""
+    most = max((one.last_epoch, one.log_end_offset) for one in lossy)
+    return [one.broker_id for one in lossy if (one.last_epoch, one.log_end_offset) == most]

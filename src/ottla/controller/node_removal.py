@@ -19,6 +19,7 @@ class NodeRemoval:
         self._store = store
         self._root = paths.topic_partitions_path(topic)
         self._config = paths.config_path("topics", topic)
+        self._topic = topic
         self._on_done = on_done
 
     def start(self) -> None:
@@ -26,8 +27,15 @@ class NodeRemoval:
 
     def _on_config(self, config: Result) -> None:
         self._found: list[str] = [self._config] if config.is_ok else []  # parents before their children
-        self._unread = 1
+        self._unread = 2
         self._store.children(self._root, self._on_children)
+        self._store.children(paths.ELIGIBLE, self._on_eligible)
+
+    def _on_eligible(self, result: Result) -> None:
+        for name in result.children:
+            if paths.partition_of_eligible(name).topic == self._topic:
+                self._found.append(f"{paths.ELIGIBLE}/{name}")
+        self._end_read()
 
     def _on_children(self, result: Result) -> None:
         if result.is_ok:
@@ -35,6 +43,9 @@ class NodeRemoval:
             self._unread += len(result.children)
             for name in result.children:
                 self._store.children(f"{result.path}/{name}", self._on_children)
+        self._end_read()
+
+    def _end_read(self) -> None:
         self._unread -= 1
         if not self._unread:
             self._found.sort()

@@ -11,10 +11,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from ottla.controller.deltas import PartitionsAdded, PartitionsChanged, TopicDelta
+from ottla.controller.eligible_nodes import eligible_of, eligible_writes
 from ottla.controller.fenced_store import FencedStore
 from ottla.controller.partition_decisions import Strategy, decide_partition
 from ottla.controller.ports import ControllerPorts
-from ottla.controller.settings import is_unclean_allowed
+from ottla.controller.settings import is_unclean_allowed, min_insync_replicas
 from ottla.controller.state import ClusterState
 from ottla.coordination import paths
 from ottla.coordination.node_json import MalformedNodeError
@@ -154,12 +155,22 @@ class PartitionElections:
         self, topic_partition: TopicPartition, image: TopicImage, state: PartitionState, strategy: Strategy
     ) -> PartitionState | None:
         allows_unclean = is_unclean_allowed(image.configs, self._current.value)
-        decided = decide_partition(topic_partition, state, self._state, strategy, is_unclean_allowed=allows_unclean)
+        min_isr = min_insync_replicas(image.configs, self._current.value)
+        decided = decide_partition(
+            topic_partition, state, self._state, strategy, is_unclean_allowed=allows_unclean, min_isr=min_isr
+        )
         if decided is None or decided.leader == state.leader:
             return decided
         if decided.leader == NO_LEADER:
             _LOG.warning("%s: no leader: none of its in-sync replicas %s is online", topic_partition, state.isr)
-        elif state.isr and decided.leader not in state.isr:
+        elif not state.isr and not state.eligible and state.lossy:
+            _LOG.warning(
+                "%s: all replicas that had everything are lossy: broker %d leads, with the most that is left of %s",
+                topic_partition,
+                decided.leader,
+                state.lossy,
+            )
+        elif state.isr and decided.leader not in (*state.isr, *(state.eligible or ())):
             _LOG.warning(
                 "%s: unclean election: broker %d leads, but the in-sync replicas were %s; what only they had is lost",
                 topic_partition,
@@ -176,7 +187,7 @@ class PartitionElections:
         node = paths.PartitionState(decided.leader, decided.leader_epoch, decided.isr, self._controller_epoch)
         value = paths.encode_partition_state(node)
         if state.leader_epoch != NO_LEADER_EPOCH:
-            batch.add(SetValue(path, value, state.version))
+            batch.add(SetValue(path, value, state.version), *eligible_writes(topic_partition, state, decided))
             return
         for parent in (paths.topic_partitions_path(name), paths.partition_path(name, partition)):
             if parent not in self._parents:
@@ -236,32 +247,44 @@ class PartitionElections:
             return
         unread = len(wanted)
         news: dict[TopicPartition, PartitionState] = {}
+        states: dict[TopicPartition, Result] = {}
 
-        def on_read(topic_partition: TopicPartition, result: Result) -> None:
+        # The eligible replicas come after the state: if they are newer than it, the next write fails by its version.
+        def on_read(topic_partition: TopicPartition, eligible: Result) -> None:
             nonlocal unread
             unread -= 1
-            self._note_news(topic_partition, result, news)
+            self._note_news(topic_partition, states[topic_partition], eligible, news)
             if unread == 0:
                 self._on_all_read(wanted, news, by_leaders=by_leaders)
 
         for topic_partition in wanted:
             self._busy[topic_partition] = None
             path = paths.partition_state_path(*topic_partition)
-            self._store.get(path, partial(on_read, topic_partition))
+            self._store.get(path, partial(states.__setitem__, topic_partition))
+            self._store.get(paths.eligible_path(*topic_partition), partial(on_read, topic_partition))
 
     def _note_news(
-        self, topic_partition: TopicPartition, result: Result, news: dict[TopicPartition, PartitionState]
+        self,
+        topic_partition: TopicPartition,
+        result: Result,
+        eligible_result: Result,
+        news: dict[TopicPartition, PartitionState],
     ) -> None:
         known = self._state.partition(topic_partition)
         if result.stat is None or known is None or (result.stat.version == known.version and known.leader_epoch >= 0):
             return
+        if eligible_result.code not in (Code.OK, Code.NO_NODE):
+            return  # half of it is not known: the next write fails by the version, and both are read again
         try:
             node = paths.decode_partition_state(result.path, result.value)
+            eligible, lossy = eligible_of(eligible_result)
         except MalformedNodeError as error:
             _LOG.error("%s", error)
         else:
             version = result.stat.version
-            news[topic_partition] = PartitionState(node.leader, node.leader_epoch, node.isr, known.replicas, version)
+            news[topic_partition] = PartitionState(
+                node.leader, node.leader_epoch, node.isr, known.replicas, version, eligible, lossy
+            )
 
     def _on_all_read(
         self,

@@ -157,16 +157,21 @@ class EventQueue:
             task.tries_left -= 1
             self._decide_again(task, None)
         elif decision.proof is not None and result.code in _PERHAPS_WRITTEN:
-            self._store.get(decision.proof.path, partial(self._on_proof, task, decision, result))
+            self._store.get(decision.proof.path, partial(self._on_proof, task, decision, was_read, result))
         else:
             self._refuse(task, result)
 
-    def _on_proof(self, task: "_Task", decision: Decision, written: Result, found: Result) -> None:
+    def _on_proof(self, task: "_Task", decision: Decision, was_read: bool, written: Result, found: Result) -> None:
         assert decision.proof is not None
         expected = decision.proof.value
         is_there = found.code == Code.NO_NODE if expected is None else found.is_ok and found.value == expected
         if is_there:
             self._commit(task, decision, written)
+        elif was_read and (found.is_ok or found.code == Code.NO_NODE) and task.tries_left > 1:
+            task.tries_left -= (
+                1  # nothing was written, and nobody else may ask for it again: a deletion would stop here
+            )
+            self._decide_again(task, None)
         else:
             self._refuse(task, written)
 

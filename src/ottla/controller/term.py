@@ -12,6 +12,7 @@ from ottla.controller.deltas import (
     PartitionsAdded,
     TopicConfigChanged,
     TopicCreated,
+    TopicDeleted,
     TopicDeletionStarted,
     TopicDelta,
 )
@@ -146,6 +147,8 @@ class ControllerTerm:
         else:
             if isinstance(delta, TopicConfigChanged):
                 self.around.on_topic_configs(delta.topic, delta.configs)
+            elif isinstance(delta, TopicDeleted) and self._following is not None:
+                self._following.on_deleted(delta.topic)
             self._broadcast(delta, on_applied)
 
     def _add(

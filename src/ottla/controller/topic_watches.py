@@ -40,6 +40,12 @@ class TopicWatches:
         if self._has_changed:
             self._list_topics()
 
+    def on_deleted(self, name: str) -> None:
+        """Nothing is left of a topic. Another broker may have made one of that name before the list was read again, and
+        then the list looked as before."""
+        self._watched.discard(name)
+        self._store.children(paths.TOPICS, self._on_listed)
+
     def _on_topics(self, event: WatchEvent) -> None:
         if self._queue is None:
             self._has_changed = True

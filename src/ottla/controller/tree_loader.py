@@ -46,6 +46,8 @@ class TreeLoader:
         self._assignments: dict[str, paths.TopicAssignment] = {}
         self._configs: dict[str, dict[str, str]] = {}
         self._states: dict[tuple[str, int], tuple[paths.PartitionState, int]] = {}  # with versions
+        self._eligible: dict[tuple[str, int], paths.EligibleReplicas] = {}
+        self._has_asked_eligible = False
         # By leader, the oldest write (zxid) of a partition's state that names it.
         self.oldest_led: dict[BrokerId, int] = {}
 
@@ -108,9 +110,23 @@ class TreeLoader:
 
         question(path, on_done)
 
+    def _on_eligible_names(self, result: Result) -> None:
+        for name in result.children:
+            key = paths.partition_of_eligible(name)
+            if key in self._states:
+                self._ask(self._store.get, paths.eligible_path(*key), partial(self._on_eligible, key))
+
+    def _on_eligible(self, key: tuple[str, int], result: Result) -> None:
+        if result.is_ok:
+            self._eligible[key] = paths.decode_eligible(result.path, result.value)
+
     def _end_question(self) -> None:
         self._open_questions -= 1
-        if self._open_questions == 0:
+        if self._open_questions == 0 and not self._has_asked_eligible:
+            # After the states: if eligible replicas are newer than those, whoever writes them fails by the version.
+            self._has_asked_eligible = True
+            self._ask(self._store.children, paths.ELIGIBLE, self._on_eligible_names)
+        elif self._open_questions == 0:
             self._on_loaded({name: self._image_of(name) for name in self._assignments})
 
     def _fail(self, problem: str) -> None:
@@ -126,5 +142,14 @@ class TreeLoader:
                 partitions[partition] = PartitionState(NO_LEADER, NO_LEADER_EPOCH, (), replicas)
             else:
                 state, version = found
-                partitions[partition] = PartitionState(state.leader, state.leader_epoch, state.isr, replicas, version)
+                node = self._eligible.get((name, partition))
+                partitions[partition] = PartitionState(
+                    state.leader,
+                    state.leader_epoch,
+                    state.isr,
+                    replicas,
+                    version,
+                    None if node is None else node.eligible,
+                    () if node is None else node.lossy,
+                )
         return TopicImage(name, assignment.topic_id, self._configs.get(name, {}), partitions)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ottla.coordination.node_json import JsonFields, MalformedNodeError, decode_uuid, encode_object, encode_uuid
+from ottla.core.cluster import LossyReplica
 from ottla.core.types import BrokerId, LeaderEpoch, ProducerId, TimestampMs, TopicPartition
 
 BROKERS = "/brokers"
@@ -33,6 +34,7 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 CONSUMERS = "/consumers"
 OTTLA = "/ottla"  # what Kafka's tree has no place for
 OTTLA_BROKERS = "/ottla/brokers"
+ELIGIBLE = "/ottla/eligible"
 
 CONFIG_ENTITY_TYPES = ("topics", "clients", "users", "brokers", "ips")
 DEFAULT_ENTITY = "<default>"
@@ -55,6 +57,7 @@ PERSISTENT_PATHS = (
     LOG_DIR_EVENT_NOTIFICATION,
     OTTLA,
     OTTLA_BROKERS,
+    ELIGIBLE,
 )
 
 NO_TOPIC_ID = bytes(16)
@@ -83,6 +86,17 @@ def partition_path(topic: str, partition: int) -> str:
 
 def partition_state_path(topic: str, partition: int) -> str:
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def eligible_path(topic: str, partition: int) -> str:
+    """Only there for partitions that once had fewer in-sync replicas than the minimum, or lost a replica's data."""
+    return f"{ELIGIBLE}/{topic}-{partition}"
+
+
+def partition_of_eligible(name: str) -> TopicPartition:
+    """From a child of `ELIGIBLE`."""
+    topic, _, partition = name.rpartition("-")
+    return TopicPartition(topic, int(partition))
 
 
 def config_path(entity_type: str, entity_name: str) -> str:
@@ -208,6 +222,29 @@ def decode_partition_state(path: str, value: bytes) -> PartitionState:
         isr=node.integers("isr"),
         controller_epoch=node.integer("controller_epoch"),
     )
+
+
+class EligibleReplicas(NamedTuple):
+    """/ottla/eligible/T-N: replicas that are not in sync but have all that is committed, and those that had.
+
+    It is written only together with the partition's state, whose version fences both.
+    """
+
+    eligible: tuple[BrokerId, ...]
+    lossy: tuple[LossyReplica, ...] = ()
+
+
+def encode_eligible(node: EligibleReplicas) -> bytes:
+    lossy = [{"broker": one.broker_id, "epoch": one.last_epoch, "end": one.log_end_offset} for one in node.lossy]
+    return encode_object({"version": 0, "eligible": list(node.eligible), "lossy": lossy})
+
+
+def decode_eligible(path: str, value: bytes) -> EligibleReplicas:
+    node = JsonFields(path, value)
+    lossy = [
+        LossyReplica(one.integer("broker"), one.integer("epoch"), one.integer("end")) for one in node.objects("lossy")
+    ]
+    return EligibleReplicas(node.integers("eligible"), tuple(lossy))
 
 
 class ControllerNode(NamedTuple):

@@ -1,8 +1,9 @@
 """A cluster as plain values: brokers with their endpoints, topics with their partitions."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ottla.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
+from ottla.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 
 # Where groups and their committed offsets are kept.
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -38,11 +39,19 @@ class BrokerInfo(NamedTuple):
         return None
 
 
+class LossyReplica(NamedTuple):
+    """A replica that had all that was committed, and what is left of it after its machine went down."""
+
+    broker_id: BrokerId
+    last_epoch: LeaderEpoch
+    log_end_offset: Offset
+
+
 class PartitionState(NamedTuple):
     """What the coordination store says about a partition; leader -1 means that there is none.
 
     `version` is that of its node in the store: whoever changes the node names the version that it knows, so that of
-    two changes only one comes true.
+    two changes only one comes true. `eligible` and `lossy` have a node of their own, which changes with this one only.
     """
 
     leader: BrokerId
@@ -50,6 +59,19 @@ class PartitionState(NamedTuple):
     isr: tuple[BrokerId, ...]
     replicas: tuple[BrokerId, ...]
     version: int = 0
+    # Not in sync, but with all that is committed: while there are any, the high watermark stands still (KIP-966).
+    eligible: tuple[BrokerId, ...] | None = None  # None: the node was never made
+    lossy: tuple[LossyReplica, ...] = ()  # for the controller only
+
+
+def eligible_after(state: PartitionState, isr: Sequence[BrokerId], *, min_isr: int) -> tuple[BrokerId, ...] | None:
+    """Who is eligible when the in-sync replicas of `state` become `isr`, and nothing was lost: below the minimum,
+    whoever leaves has all that is committed."""
+    left: tuple[BrokerId, ...] = ()
+    if len(isr) < min(min_isr, len(state.replicas)):
+        had_all = dict.fromkeys((*state.isr, *(state.eligible or ())))
+        left = tuple([replica for replica in had_all if replica in state.replicas and replica not in isr])
+    return None if state.eligible is None and not left else left
 
 
 class TopicImage(NamedTuple):

@@ -12,11 +12,16 @@ from ottla.core.types import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch
 
 
 class ControlStamp(NamedTuple):
-    """Who sends, and whom it means: a broker refuses an older controller (11) and other epochs of itself (77)."""
+    """Who sends, and whom it means: a broker refuses an older controller (11) and other epochs of itself (77).
+
+    `number` grows with each request of a controller to a broker; one that is sent again keeps its own. What comes after
+    a later one was held up on a connection that the controller has given up, and is refused (11).
+    """
 
     controller_id: BrokerId
     controller_epoch: ControllerEpoch
     broker_epoch: BrokerEpoch  # of the broker that it is sent to
+    number: int = 0
 
 
 class LeaderAndIsrPartition(NamedTuple):

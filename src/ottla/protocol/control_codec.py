@@ -55,7 +55,7 @@ def message_of(request: ControlRequest) -> ControlRequestMessage:
 
 def request_of(message: ControlRequestMessage) -> ControlRequest:
     """What a message of the controller says."""
-    stamp = ControlStamp(message.controller_id, message.controller_epoch, message.broker_epoch)
+    stamp = ControlStamp(message.controller_id, message.controller_epoch, message.broker_epoch, message.number)
     if isinstance(message, LeaderAndIsrRequest):
         return LeaderAndIsr(stamp, tuple([_leader_and_isr_topic(topic) for topic in message.topics]), message.is_full)
     if isinstance(message, StopReplicaRequest):
@@ -131,6 +131,7 @@ def _leader_and_isr_message(request: LeaderAndIsr) -> LeaderAndIsrRequest:
         controller_id=stamp.controller_id,
         controller_epoch=stamp.controller_epoch,
         broker_epoch=stamp.broker_epoch,
+        number=stamp.number,
         is_full=request.is_full,
         topics=[
             TopicStates(
@@ -150,6 +151,7 @@ def _stop_replica_message(request: StopReplicas) -> StopReplicaRequest:
         controller_id=stamp.controller_id,
         controller_epoch=stamp.controller_epoch,
         broker_epoch=stamp.broker_epoch,
+        number=stamp.number,
         replicas=[
             StoppedReplicaEntry(
                 topic=replica.topic_partition.topic,
@@ -168,6 +170,7 @@ def _update_metadata_message(request: UpdateMetadata) -> UpdateMetadataRequest:
         controller_id=stamp.controller_id,
         controller_epoch=stamp.controller_epoch,
         broker_epoch=stamp.broker_epoch,
+        number=stamp.number,
         is_full=request.is_full,
         brokers=[
             LiveBroker(
@@ -207,6 +210,7 @@ def _state_entry(partition: int, state: PartitionState, *, is_new: bool = False)
         is_new=is_new,
         isr=list(state.isr),
         replicas=list(state.replicas),
+        eligible=None if state.eligible is None else list(state.eligible),
     )
 
 
@@ -228,7 +232,9 @@ def _configs(topic: TopicStates) -> dict[str, str]:
 
 
 def _partition_state(entry: PartitionStateEntry) -> PartitionState:
-    return PartitionState(entry.leader, entry.leader_epoch, tuple(entry.isr), tuple(entry.replicas), entry.version)
+    eligible = None if entry.eligible is None else tuple(entry.eligible)
+    isr, replicas = tuple(entry.isr), tuple(entry.replicas)
+    return PartitionState(entry.leader, entry.leader_epoch, isr, replicas, entry.version, eligible)
 
 
 def _broker_info(broker: LiveBroker) -> BrokerInfo:

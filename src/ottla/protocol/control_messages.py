@@ -23,7 +23,7 @@ class ConfigEntry(Message):
 
 
 class PartitionStateEntry(Message):
-    __slots__ = ("is_new", "isr", "leader", "leader_epoch", "partition", "replicas", "version")
+    __slots__ = ("eligible", "is_new", "isr", "leader", "leader_epoch", "partition", "replicas", "version")
 
     FIELDS = (
         Field("partition", "int32", _V0, default=0),
@@ -36,6 +36,8 @@ class PartitionStateEntry(Message):
         Field("is_new", "bool", _V0, default=False),
         Field("isr", "[]int32", _V0),
         Field("replicas", "[]int32", _V0),
+        # Not in sync, but with all that is committed; null: there never were any.
+        Field("eligible", "[]int32", _V0, nullable_versions=_V0),
     )
 
     def __init__(
@@ -48,6 +50,7 @@ class PartitionStateEntry(Message):
         is_new: bool = False,
         isr: list[int] | None = None,
         replicas: list[int] | None = None,
+        eligible: list[int] | None = None,
     ) -> None:
         self.partition = partition
         self.leader = leader
@@ -56,6 +59,7 @@ class PartitionStateEntry(Message):
         self.is_new = is_new
         self.isr = [] if isr is None else isr
         self.replicas = [] if replicas is None else replicas
+        self.eligible = eligible
 
 
 class TopicStates(Message):
@@ -103,6 +107,8 @@ _STAMP = (
     Field("controller_id", "int32", _V0, default=-1),
     Field("controller_epoch", "int32", _V0, default=-1),
     Field("broker_epoch", "int64", _V0, default=-1),
+    # Grows with each request of the controller; the same again for one that is sent again.
+    Field("number", "int64", _V0, default=0),
 )
 
 # The same in the answers to them: the error of the whole request, and the partitions that failed.
@@ -113,7 +119,7 @@ _ANSWER = (
 
 
 class LeaderAndIsrRequest(ApiMessage):
-    __slots__ = ("broker_epoch", "controller_epoch", "controller_id", "is_full", "topics")
+    __slots__ = ("broker_epoch", "controller_epoch", "controller_id", "is_full", "number", "topics")
 
     API_KEY = 4
     VERSIONS = _V0
@@ -131,12 +137,14 @@ class LeaderAndIsrRequest(ApiMessage):
         controller_id: int = -1,
         controller_epoch: int = -1,
         broker_epoch: int = -1,
+        number: int = 0,
         is_full: bool = False,
         topics: list[TopicStates] | None = None,
     ) -> None:
         self.controller_id = controller_id
         self.controller_epoch = controller_epoch
         self.broker_epoch = broker_epoch
+        self.number = number
         self.is_full = is_full
         self.topics = [] if topics is None else topics
 
@@ -173,7 +181,7 @@ class StoppedReplicaEntry(Message):
 
 
 class StopReplicaRequest(ApiMessage):
-    __slots__ = ("broker_epoch", "controller_epoch", "controller_id", "replicas")
+    __slots__ = ("broker_epoch", "controller_epoch", "controller_id", "number", "replicas")
 
     API_KEY = 5
     VERSIONS = _V0
@@ -186,11 +194,13 @@ class StopReplicaRequest(ApiMessage):
         controller_id: int = -1,
         controller_epoch: int = -1,
         broker_epoch: int = -1,
+        number: int = 0,
         replicas: list[StoppedReplicaEntry] | None = None,
     ) -> None:
         self.controller_id = controller_id
         self.controller_epoch = controller_epoch
         self.broker_epoch = broker_epoch
+        self.number = number
         self.replicas = [] if replicas is None else replicas
 
 
@@ -247,7 +257,16 @@ class LiveBroker(Message):
 
 
 class UpdateMetadataRequest(ApiMessage):
-    __slots__ = ("broker_epoch", "brokers", "controller_epoch", "controller_id", "deleted", "is_full", "topics")
+    __slots__ = (
+        "broker_epoch",
+        "brokers",
+        "controller_epoch",
+        "controller_id",
+        "deleted",
+        "is_full",
+        "number",
+        "topics",
+    )
 
     API_KEY = 6
     VERSIONS = _V0
@@ -269,6 +288,7 @@ class UpdateMetadataRequest(ApiMessage):
         controller_id: int = -1,
         controller_epoch: int = -1,
         broker_epoch: int = -1,
+        number: int = 0,
         is_full: bool = False,
         brokers: list[LiveBroker] | None = None,
         topics: list[TopicStates] | None = None,
@@ -277,6 +297,7 @@ class UpdateMetadataRequest(ApiMessage):
         self.controller_id = controller_id
         self.controller_epoch = controller_epoch
         self.broker_epoch = broker_epoch
+        self.number = number
         self.is_full = is_full
         self.brokers = [] if brokers is None else brokers
         self.topics = [] if topics is None else topics

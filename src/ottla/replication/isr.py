@@ -9,7 +9,7 @@ may be elected, and it goes on counting until it no longer may. Owned by its par
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ottla.core.cluster import PartitionState
+from ottla.core.cluster import PartitionState, eligible_after
 from ottla.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, TopicPartition
 from ottla.replication.follower_progress import LONG_AGO_MS, FollowerProgress
 from ottla.replication.ports import ClusterPorts, IsrRefused, IsrResult, IsrUnknown, IsrWritten
@@ -25,6 +25,7 @@ class LeaderEnds(NamedTuple):
     durable_end_offset: Offset
     high_watermark: Offset
     epoch_start_offset: Offset
+    min_isr: int = 1
 
 
 class _Write:
@@ -182,9 +183,11 @@ class InSyncReplicas:
             ):
                 isr.remove(broker_id)
         removes = len(isr) < len(state.isr) + len(added)
-        if not (removes or added):
+        eligible = eligible_after(state, isr, min_isr=ends.min_isr)
+        # Other eligible replicas alone: the minimum was lowered. Until they are gone, the high watermark stands still.
+        if not (removes or added or eligible != state.eligible):
             return None
-        return _Write(state._replace(isr=tuple(isr)), added, removes=removes)
+        return _Write(state._replace(isr=tuple(isr), eligible=eligible), added, removes=removes)
 
     def _on_written(self, write: _Write, result: IsrResult) -> None:
         self._is_asked = False

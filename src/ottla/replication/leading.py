@@ -56,10 +56,10 @@ class Leading:
 
     def committed_end_offset(self) -> Offset:
         """How far the high watermark may go. It stands still below `min.insync.replicas`: what a consumer has seen is
-        on that many replicas (KIP-966)."""
+        on that many replicas, and on all that are eligible (KIP-966)."""
         partition = self._partition
         state = partition.state
-        if len(state.isr) < min(partition.log.config.min_insync_replicas, len(state.replicas)):
+        if state.eligible or len(state.isr) < min(partition.log.config.min_insync_replicas, len(state.replicas)):
             return partition.high_watermark
         return self._in_sync.smallest_durable_end(state, self._ends(), now_ms=self._ports.now_ms())
 
@@ -141,4 +141,5 @@ class Leading:
             partition.durable_end_offset,
             partition.high_watermark,
             self.epoch_start_offset,
+            partition.log.config.min_insync_replicas,
         )

@@ -4,19 +4,19 @@ The lock works on the machine's own files, not through the disk port: it keeps o
 """
 
 import fcntl
+import json
 import os
 import re
 from typing import NamedTuple
 
 from ottla.core.disk import Disk
-from ottla.core.types import TopicPartition
+from ottla.core.types import NO_BROKER_EPOCH, BrokerEpoch, TopicPartition
 
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 
-_CLEAN_SHUTDOWN_CONTENTS = b'{"version":0,"brokerEpoch":-1}'
 _PARTITION_NAME = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _TO_BE_DELETED_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]+" + DELETE_SUFFIX)
 _STRAY_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]+" + STRAY_SUFFIX)
@@ -113,6 +113,22 @@ def _unique_name(topic_partition: TopicPartition, unique: str, kind: str) -> str
     return topic_partition.topic[: 255 - len(suffix)] + suffix
 
 
+def is_marked_clean(disk: Disk, directory: str, broker_epoch: BrokerEpoch | None) -> bool:
+    """Whether the last stop was clean, and that of the broker's last life: one with this epoch. None: any life.
+
+    The marker of an older life comes with a directory that was put back: what came later is not in it (KIP-966).
+    """
+    path = f"{directory}/{CLEAN_SHUTDOWN_FILE}"
+    if not disk.exists(path):
+        return False
+    if broker_epoch is None:
+        return True
+    try:
+        return bool(json.loads(disk.read(path))["brokerEpoch"] == broker_epoch)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def take_clean_shutdown_marker(disk: Disk, directory: str) -> bool:
     """Was the last stop clean? The marker goes durably, so that a crash from now on counts as one."""
     path = f"{directory}/{CLEAN_SHUTDOWN_FILE}"
@@ -123,6 +139,7 @@ def take_clean_shutdown_marker(disk: Disk, directory: str) -> bool:
     return True
 
 
-def write_clean_shutdown_marker(disk: Disk, directory: str) -> None:
+def write_clean_shutdown_marker(disk: Disk, directory: str, broker_epoch: BrokerEpoch = NO_BROKER_EPOCH) -> None:
     """The last act of a clean stop: everything else in the directory is durable by now."""
-    disk.write_atomically(f"{directory}/{CLEAN_SHUTDOWN_FILE}", _CLEAN_SHUTDOWN_CONTENTS)
+    contents = b'{"version":0,"brokerEpoch":%d}' % broker_epoch
+    disk.write_atomically(f"{directory}/{CLEAN_SHUTDOWN_FILE}", contents)

@@ -10,7 +10,7 @@ from functools import partial
 from ottla.core.clock import Background
 from ottla.core.disk import Disk, VolumeSpace
 from ottla.core.errors import StorageError
-from ottla.core.types import Offset, TimestampMs, TopicPartition
+from ottla.core.types import NO_BROKER_EPOCH, BrokerEpoch, Offset, TimestampMs, TopicPartition
 from ottla.storage.delayed_removal import DelayedRemoval
 from ottla.storage.dir_checkpoints import DirCheckpoints
 from ottla.storage.dir_loading import DirPlan, Loader, LoadResult, LoadTask, RunAll, plan_log_dir
@@ -20,6 +20,7 @@ from ottla.storage.log import Log
 from ottla.storage.log_config import LogConfig
 from ottla.storage.log_dirs import (
     LogDirLock,
+    is_marked_clean,
     make_durably,
     name_for_deletion,
     name_for_stray,
@@ -32,6 +33,7 @@ from ottla.storage.meta_properties import MetaProperties, claim_log_dir, ignores
 from ottla.storage.open_files import OpenFiles, StripedOpenFiles
 from ottla.storage.partition_folders import PartitionFolders
 from ottla.storage.partition_metadata import TopicIdFiles
+from ottla.storage.start_note import StartNote, is_same_boot, read_start_note, write_start_note
 
 _ONE_DAY_MS = 24 * 3600 * 1000
 
@@ -62,6 +64,8 @@ class LogManager:
         self._topic_ids = TopicIdFiles(disk, self._logs)
         self._removal = DelayedRemoval(disk, self._logs)
         self._is_loaded = False
+        self._start_note = StartNote()
+        self._lossy_dirs: dict[str, None] = {}
 
     # Logs and directories
 
@@ -120,6 +124,40 @@ class LogManager:
             claim_log_dir(self._disk, directory, properties)
 
         for _ in self._logs.run_in_each(open_dir):
+            pass
+
+    def judge_start(self, note: StartNote, *, is_alone: bool) -> None:
+        """Find the directories that may have lost what was not fsynced; after `open`, before `load`.
+
+        Of a broker alone any marker counts: nobody else could have appended since.
+        """
+        self._start_note = note
+
+        def judge(directory: str) -> None:
+            found = read_start_note(self._disk, directory)
+            is_clean = is_marked_clean(self._disk, directory, None if is_alone else note.broker_epoch)
+            if not is_clean and not is_same_boot(found, note):
+                self._lossy_dirs[directory] = None
+            elif found.boot_id != note.boot_id:  # before the marker is taken: a kill from now on is no loss
+                write_start_note(self._disk, directory, note)
+
+        for _ in self._logs.run_in_each(judge):
+            pass
+
+    @property
+    def lossy_directories(self) -> list[str]:
+        """Those whose machine went down since they were written; until `confirm_loss`."""
+        return list(self._lossy_dirs)
+
+    def confirm_loss(self) -> None:
+        """Whoever has to know of the loss knows it: from here on the directories count as they are."""
+        lossy, self._lossy_dirs = self._lossy_dirs, {}
+
+        def confirm(directory: str) -> None:
+            if directory in lossy:
+                write_start_note(self._disk, directory, self._start_note)
+
+        for _ in self._logs.run_in_each(confirm):
             pass
 
     def ignores_case(self) -> bool:
@@ -366,22 +404,30 @@ class LogManager:
     # Stopping
 
     def shutdown(
-        self, now_ms: TimestampMs, *, run_all: RunAll[tuple[list[Log], TimestampMs], list[tuple[Log, str]]] = map
+        self,
+        now_ms: TimestampMs,
+        *,
+        broker_epoch: BrokerEpoch = NO_BROKER_EPOCH,
+        run_all: RunAll[tuple[list[Log], TimestampMs], list[tuple[Log, str]]] = map,
     ) -> None:
         """Make everything durable and leave the clean-shutdown markers, which come last. Blocks.
 
         Nothing may run in the background any more. A directory that fails on the way gets no marker. What was never
-        loaded stays as it is: empty checkpoints and a marker would keep the next start from recovering anything.
+        loaded stays as it is: empty checkpoints and a marker would keep the next start from recovering anything. A
+        directory whose loss is not confirmed gets none either, or the next start would not know of the loss.
         """
         self._logs.use_background(None)
         self._checkpoints.abandon_writes()
         if self._is_loaded:
-            self._close_logs(now_ms, run_all)
+            self._close_logs(now_ms, run_all, broker_epoch)
         for lock in self._locks:
             lock.release()
 
     def _close_logs(
-        self, now_ms: TimestampMs, run_all: RunAll[tuple[list[Log], TimestampMs], list[tuple[Log, str]]]
+        self,
+        now_ms: TimestampMs,
+        run_all: RunAll[tuple[list[Log], TimestampMs], list[tuple[Log, str]]],
+        broker_epoch: BrokerEpoch,
     ) -> None:
         self._topic_ids.abandon_syncs()
         stripes = self._open_files.split(self._logs.items(), lambda item: item[0])
@@ -391,7 +437,12 @@ class LogManager:
         self.checkpoint_recovery_points()
         self._checkpoints.write_log_start_offsets()
         self._checkpoints.write_high_watermarks()
-        for _ in self._logs.run_in_each(lambda directory: write_clean_shutdown_marker(self._disk, directory)):
+
+        def mark(directory: str) -> None:
+            if directory not in self._lossy_dirs:
+                write_clean_shutdown_marker(self._disk, directory, broker_epoch)
+
+        for _ in self._logs.run_in_each(mark):
             pass
 
 

@@ -111,6 +111,12 @@ class MemoryLog:
         for _, on_done in waiting:
             on_done(ErrorCode.NONE)
 
+    def fail_commits(self, error_code: ErrorCode) -> None:
+        """Whoever waits hears that it is not committed."""
+        waiting, self._waiting = self._waiting, []
+        for _, on_done in waiting:
+            on_done(error_code)
+
     def append(self, batch: bytearray) -> ErrorCode:
         if self.is_offline:
             return ErrorCode.KAFKA_STORAGE_ERROR

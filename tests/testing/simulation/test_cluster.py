@@ -43,7 +43,8 @@ class OneBroker:
 
     def read(self) -> list[bytes | None]:
         fetched: Fetched | None = None
-        while fetched is None:  # the first request may find a connection that the broker knows nothing of any more
+        # The first request may find a connection that the broker knows nothing of any more, or no leader yet.
+        while fetched is None or fetched.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             outcome = fetch(self.client, 1, "orders", 0, 0)
             self.cluster.run_until(lambda outcome=outcome: outcome.is_there, within_s=60)  # type: ignore[misc]
             fetched = outcome.response

@@ -83,6 +83,16 @@ def test_reader_may_begin_anywhere_and_seek() -> None:
     rules.no_gaps_or_inversions_in_a_read(history)
 
 
+def test_reader_may_be_reset_to_the_start_of_a_log_that_was_moved() -> None:
+    history = History()
+    for offset in (2, 3, 7, 8):
+        history.read(ORDERS, offset, b"a", "consumer")
+    history.deletion_asked(ORDERS, 9)
+    rules.no_gaps_or_inversions_in_a_read(history)
+    history.read(ORDERS, 10, b"a", "consumer")
+    breaks(rules.no_gaps_or_inversions_in_a_read, history, "offset 8, then 10")
+
+
 def test_no_value_twice() -> None:
     for is_idempotent in (False, True):
         history = sent(b"a", is_idempotent=is_idempotent)
@@ -165,6 +175,16 @@ def at_end(*replicas: ReplicaLog, leader: int = 1, isr: tuple[int, ...] = (1, 2)
 
 
 A, B, C = stored(b"a", 0), stored(b"b", 1), stored(b"c", 2)
+
+
+def test_no_log_starts_later_than_asked() -> None:
+    history = sent(b"a", b"b", b"c")
+    rules.no_log_starts_later_than_asked(history, at_end(replica(1, A, B, C)))
+    history.deletion_asked(ORDERS, 1)
+    for start in (0, 1):
+        rules.no_log_starts_later_than_asked(history, at_end(replica(1, A, B, C, start=start)))
+    with pytest.raises(BrokenRule, match="at 2 on leader 1, 1 was asked for"):
+        rules.no_log_starts_later_than_asked(history, at_end(replica(1, C, start=2)))
 
 
 def test_acked_records_are_readable() -> None:

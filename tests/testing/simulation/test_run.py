@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.testing.simulation.broken_rule import BrokenRule
+from ottla.testing.simulation.cluster import SimulatedCluster
 from ottla.testing.simulation.command import simulate
 from ottla.testing.simulation.fault_plan import FaultPlan, FaultSettings
 from ottla.testing.simulation.run import RunResult, RunSettings, SimulatedRun, first_failure
@@ -119,3 +120,12 @@ def test_command_is_a_module_with_help() -> None:
     code = "from ottla.testing.simulation.command import main; main(['--help'])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Usage: ottla-sim" in found.stdout
+
+
+def test_a_broker_that_is_stopping_when_the_faults_end_starts_again() -> None:
+    cluster = SimulatedCluster(1, brokers=1)
+    cluster.start()
+    plan = FaultPlan(cluster)
+    cluster.brokers[1].stop()
+    plan.end()
+    cluster.run_until(cluster.all_serve, within_s=60)

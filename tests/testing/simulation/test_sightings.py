@@ -48,6 +48,14 @@ def test_elections_clean_and_unclean() -> None:
     assert counts(state(1, [1]), state(-1, [1]), state(1, [1])) == {sightings.LEADER_LOST: 1}
 
 
+def test_an_unclean_election_is_told_at_once() -> None:
+    seen, told = Sightings({}, lambda: False), []
+    seen.on_unclean_election = told.append
+    for change in (state(1, [1, 2]), state(2, [2]), state(3, [3])):
+        seen.on_stored(*change)
+    assert told == [("orders", 3)]
+
+
 def test_a_coordinator_that_moves() -> None:
     changes = (state(1, [1, 2], topic="__consumer_offsets"), state(2, [1, 2], topic="__consumer_offsets"))
     assert sightings.COORDINATOR_MOVED in counts(*changes)
@@ -87,3 +95,34 @@ def test_a_truncation_a_moved_log_start_and_a_lost_registration_of_live_brokers(
 
     cluster.expire_session(1)
     assert seen.counts == {sightings.TRUNCATION: 1, sightings.LOG_START_MOVED: 1, sightings.REGISTRATION_LOST: 1}
+
+
+def test_a_topic_deleted_with_a_dead_replica_and_a_crash_that_loses_records() -> None:
+    cluster = SimulatedCluster(1, brokers=1)
+    seen = Sightings(cluster.brokers, lambda: False)
+    noted = WatchEvent(WatchKind.CREATED, paths.delete_topic_path("orders"))
+    seen.on_stored(noted, b"")
+    assert seen.counts == {sightings.TOPIC_DELETED_WITH_DEAD_REPLICA: 1}
+    cluster.start()
+    seen.on_stored(noted, b"")
+    assert seen.counts == {sightings.TOPIC_DELETED_WITH_DEAD_REPLICA: 1}
+    client, broker = cluster.client("client-1"), cluster.brokers[1]
+    create_topic(client, 1, "orders")
+    cluster.run_for(120)  # its folder is durable
+    produce(client, 1, "orders", 0, [b"a", b"b", b"c"])
+    cluster.run_for(1)
+    seen.look(broker)
+    broker.kill()
+    broker.start()
+    cluster.run_until(cluster.all_serve, within_s=60)
+    seen.look(broker)
+    assert sightings.LOSSY_CRASH not in seen.counts
+    while sightings.LOSSY_CRASH not in seen.counts:  # how much is lost is the seed's choice
+        broker.power_off()
+        broker.start()
+        cluster.run_until(cluster.all_serve, within_s=60)
+        seen.look(broker)
+        produce(client, 1, "orders", 0, [b"d"])
+        cluster.run_for(1)
+        seen.look(broker)
+        assert broker.boots < 30

@@ -61,3 +61,16 @@ def test_look_finds_two_leaders_of_one_epoch() -> None:
     rules.look(BROKER_ID, [one, two])
     with pytest.raises(BrokenRule, match="one leader"):
         rules.look(BROKER_ID + 1, [one, two])
+
+
+def test_another_topic_of_the_same_name_has_leader_epochs_of_its_own() -> None:
+    step_rules = StepRules()
+    step_rules.on_topic("orders", b"1" * 16)
+    step_rules.leaders.note(ORDERS, 0, 1, source="the store")
+    step_rules.high_watermarks.note(ORDERS, 0, 7, log_end_offset=7)
+    step_rules.on_topic("orders", b"1" * 16)
+    with pytest.raises(BrokenRule):
+        step_rules.leaders.note(ORDERS, 0, 2, source="the store")
+    step_rules.on_topic("orders", b"2" * 16)
+    step_rules.leaders.note(ORDERS, 0, 2, source="the store")
+    step_rules.high_watermarks.note(ORDERS, 0, 0, log_end_offset=0)

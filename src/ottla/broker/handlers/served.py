@@ -27,6 +27,7 @@ from ottla.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from ottla.broker.group_coordination import GroupCoordination
+    from ottla.broker.handlers.elect_leaders import ElectLeaders
     from ottla.broker.metrics.snapshot import Sources
 
 _SESSION_ID_MAX = 2**31 - 1
@@ -105,6 +106,8 @@ class Handlers(NamedTuple):
     metrics: "Sources | None" = None
     # The controller's side of a controlled shutdown; None on a broker that never controls.
     begin_shutdown: BeginShutdown | None = None
+    # The controller's elections; None on a broker that is alone.
+    elect_leaders_by: "ElectLeaders | None" = None
 
     def serve_all(self) -> None:
         """Fill the dispatcher's tables."""
@@ -211,7 +214,7 @@ class Handlers(NamedTuple):
     def elect_leaders(self) -> MessageHandler:
         from ottla.broker.handlers.elect_leaders import ElectLeadersHandler, refuse_elect_leaders
 
-        handler = ElectLeadersHandler(self.cache, self.replicas)
+        handler = ElectLeadersHandler(self.cache, self.replicas, self.elect_leaders_by)
         return controller_only(handler.handle, refuse_elect_leaders, self._is_controller)
 
     def alter_partition_reassignments(self) -> MessageHandler:

@@ -16,6 +16,7 @@ from ottla.coordinator.runtime.ports import Appendable, PartitionLog, ShardTimer
 from ottla.coordinator.runtime.rewriting import Rewriting
 from ottla.core.clock import Background, Clock
 from ottla.core.errors import ErrorCode
+from ottla.core.timing_wheel import TimerTask
 from ottla.core.types import NO_LEADER_EPOCH, LeaderEpoch, TimestampMs
 
 # A partition is rewritten when its log is larger than this, and than REWRITE_FACTOR times the records that were live
@@ -25,6 +26,9 @@ REWRITE_FACTOR: Final = 3
 
 # Replaying is the interpreter's work: more threads would only take turns, and the fsyncs need some too.
 _LOADS_MAX = 2
+
+# How often it is looked whether what was loaded can be committed, where there are too few in-sync replicas.
+_COMMIT_AGAIN_MS = 500
 
 _LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 _NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -56,6 +60,17 @@ class RuntimePorts(NamedTuple, Generic[ShardT]):
     call_soon: Callable[[Callable[[], None]], object]
 
 
+class _Again(TimerTask):
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        super().__init__()
+        self._callback = callback
+
+    def run(self, now_ms: int) -> None:
+        self._callback()
+
+
 class CoordinatorRuntime(Generic[ShardT]):
     """Serves no partition until `load`; `unload_all` once, at the end or when the topic is gone."""
 
@@ -74,7 +89,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         self._last_soon_ms = -1
         self._loads: dict[int, Loading] = {}  # by partition, those that wait too
         self._loads_waiting: deque[Loading] = deque()
-        self._uncommitted: dict[int, ShardT] = {}  # loaded, and not served before all that was loaded is committed
+        self._uncommitted: dict[int, ShardT] = {}  # loaded, but their records may still be lost with this leader
         self._is_starting_loads = False
         self._loading_since_ms = 0
         self._loaded_since = 0  # records
@@ -87,7 +102,7 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     @property
     def loading_count(self) -> int:
-        return len(self._loads) + len(self._uncommitted)
+        return len(self._loads)
 
     def shard_of(self, partition: int) -> ShardT | ErrorCode:
         """Who serves a partition: 14 while it is loaded, 15 where it can't be, 16 where another broker does."""
@@ -181,12 +196,12 @@ class CoordinatorRuntime(Generic[ShardT]):
         self._leader_epochs[partition] = leader_epoch
         served = self._served.get(partition, _NOT_COORDINATOR)
         self._served[partition] = error_code  # first: an answer may let the next request of its connection in
-        self._uncommitted.pop(partition, None)
         loading = self._loads.pop(partition, None)
         if loading is not None:
             loading.cancel()
             if loading in self._loads_waiting:
                 self._loads_waiting.remove(loading)
+        self._uncommitted.pop(partition, None)
         if isinstance(served, ErrorCode):
             return
         context = self._contexts.pop(served)
@@ -213,35 +228,38 @@ class CoordinatorRuntime(Generic[ShardT]):
         del self._loads[partition]
         if isinstance(loaded, ErrorCode):
             self._served[partition] = _NOT_AVAILABLE
-        elif log.committed_offset >= loaded.end_offset:
-            self._serve(partition, shard, log, timers, loaded)
         else:
-            # What is not committed may still be lost with this broker: nobody may see it before. Other partitions are
-            # loaded meanwhile, however long that takes.
-            self._uncommitted[partition] = shard
-            serve = partial(self._on_load_committed, partition, shard, log, timers, loaded)
-            log.await_commit(loaded.end_offset, serve)
+            serve = partial(self._serve, partition, shard, log, timers, loaded)
+            if log.committed_offset >= log.end_offset:
+                serve()
+            else:
+                # What is answered must not be lost with this leader, if another one is elected that does not have it.
+                self._uncommitted[partition] = shard
+                self._await_commit(partition, shard, log, serve)
         if not self._loads and self._loaded_since:
             took_ms = self._ports.clock() - self._loading_since_ms
             _LOG.info("%s: %d records loaded in %d ms", self._topic, self._loaded_since, took_ms)
         self._start_loads()
 
-    def _on_load_committed(
-        self,
-        partition: int,
-        shard: ShardT,
-        log: PartitionLog,
-        timers: ContextTimers,
-        loaded: Loaded,
-        error_code: ErrorCode,
-    ) -> None:
-        if self._uncommitted.get(partition) is not shard:
-            return  # unloaded, or loaded anew in a later epoch
-        del self._uncommitted[partition]
-        if error_code:
-            self._served[partition] = _NOT_AVAILABLE
-        else:
-            self._serve(partition, shard, log, timers, loaded)
+    def _await_commit(self, partition: int, shard: ShardT, log: PartitionLog, serve: Callable[[], None]) -> None:
+        def on_committed(error_code: ErrorCode) -> None:
+            if self._uncommitted.get(partition) is not shard:
+                return  # unloaded, or loaded in a later epoch
+            if error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+                self._ports.timers.add(_Again(again), delay_ms=_COMMIT_AGAIN_MS)
+                return
+            del self._uncommitted[partition]
+            if error_code == ErrorCode.NONE:
+                serve()
+            else:
+                is_led_elsewhere = error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                self._served[partition] = _NOT_COORDINATOR if is_led_elsewhere else _NOT_AVAILABLE
+
+        def again() -> None:
+            if self._uncommitted.get(partition) is shard:
+                log.await_commit(log.end_offset, on_committed)
+
+        again()
 
     def _serve(self, partition: int, shard: ShardT, log: PartitionLog, timers: ContextTimers, loaded: Loaded) -> None:
         self.loaded_record_count += loaded.record_count

@@ -27,7 +27,6 @@ class Loaded(NamedTuple):
     damaged_count: int = 0  # batches and single records that were left out
     log_bytes: int = 0
     live_bytes: int = 0  # of the records that are still live; counted only where asked for
-    end_offset: Offset = 0  # the log's when the load began
 
 
 class _Slice(NamedTuple):
@@ -74,8 +73,7 @@ class Loading:
         self._buffer_bytes = buffer_bytes
         self._live_bytes_above = live_bytes_above  # a log that is larger has its live records counted
         self._on_loaded = on_loaded
-        # To the end and not only to the high watermark: what we lead is ours, and will be committed. The runtime waits
-        # for that before the shard is served.
+        # To the end and not only to the high watermark: what we lead is ours, and will be committed.
         self._end_offset = log.end_offset
         self._start_offset = self._offset = log.start_offset
         self._record_count = 0
@@ -181,4 +179,4 @@ class Loading:
             self._finish(live_bytes)
 
     def _finish(self, live_bytes: int) -> None:
-        self._on_loaded(Loaded(self._record_count, self._damaged_count, self._log_bytes, live_bytes, self._end_offset))
+        self._on_loaded(Loaded(self._record_count, self._damaged_count, self._log_bytes, live_bytes))

@@ -19,7 +19,7 @@ _CLOCK_SHIFT_MAX_MS: Final = 5_000
 _DISK_OPERATIONS_MAX: Final = 300
 _SPACE_MAX_BYTES: Final = 20_000
 _ANSWERS_MAX: Final = 3
-_LOOK_EVERY_S: Final = 0.2
+_STOPPING_LOOK_S: Final = 0.1
 
 
 class FaultSettings(NamedTuple):
@@ -101,8 +101,8 @@ class FaultPlan:
     def _bring_up(self, broker: SimulatedBroker) -> None:
         self._down.pop(broker, None)
         broker.resume()
-        if broker.state is ProcessState.STOPPING:
-            self._cluster.scheduler.call_at(self._cluster.now + _LOOK_EVERY_S, partial(self._bring_up, broker))
+        if broker.state is ProcessState.STOPPING:  # whoever stopped it starts it again, but not before it has stopped
+            self._cluster.scheduler.call_at(self._cluster.now + _STOPPING_LOOK_S, partial(self._bring_up, broker))
         elif not broker.is_up:
             broker.start()
 

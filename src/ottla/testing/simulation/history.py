@@ -59,16 +59,6 @@ class Commit(NamedTuple):
     offset: Offset
 
 
-class Deletion(NamedTuple):
-    """Up to which offset the records of a partition were to be deleted, at most, and up to which they surely are."""
-
-    asked: Offset
-    done: Offset
-
-
-NO_DELETION = Deletion(0, 0)
-
-
 class History:
     """One run. Owned by the simulation, filled by its clients."""
 
@@ -79,7 +69,7 @@ class History:
         self.runs: dict[Reader, list[list[tuple[Offset, bytes]]]] = {}
         self.owners: dict[Assignment, dict[str, None]] = {}
         self.commits: list[Commit] = []
-        self.deletions: dict[TopicPartition, Deletion] = {}
+        self.deleted_before: dict[TopicPartition, Offset] = {}  # at most: it was asked for
         self.lossy: dict[
             TopicPartition, str
         ] = {}  # partitions that may have lost what was acknowledged, with the reason
@@ -126,12 +116,7 @@ class History:
 
     def deletion_asked(self, partition: TopicPartition, before_offset: Offset) -> None:
         """Before the request goes out: the log may start at that offset from now on."""
-        asked, done = self.deletions.get(partition, NO_DELETION)
-        self.deletions[partition] = Deletion(max(asked, before_offset), done)
-
-    def deletion_done(self, partition: TopicPartition, low_watermark: Offset) -> None:
-        asked, done = self.deletions.get(partition, NO_DELETION)
-        self.deletions[partition] = Deletion(asked, max(done, low_watermark))
+        self.deleted_before[partition] = max(self.deleted_before.get(partition, 0), before_offset)
 
     def may_lose(self, partition: TopicPartition, reason: str) -> None:
         """Something happened that may cost acknowledged records, as documented: an unclean election, or all copies
@@ -144,4 +129,6 @@ class History:
         self.acks = {partition: acks for partition, acks in self.acks.items() if partition.topic != topic}
         self.runs = {reader: runs for reader, runs in self.runs.items() if reader.partition.topic != topic}
         self.commits = [commit for commit in self.commits if commit.partition.topic != topic]
-        self.deletions = {partition: asked for partition, asked in self.deletions.items() if partition.topic != topic}
+        self.deleted_before = {
+            partition: asked for partition, asked in self.deleted_before.items() if partition.topic != topic
+        }

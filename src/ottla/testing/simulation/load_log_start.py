@@ -1,7 +1,6 @@
 """A client that moves the starts of logs up: DeleteRecords now and then, somewhere in what a reader has read."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final
 
 from ottla.core.errors import ErrorCode
@@ -69,15 +68,11 @@ class LoadLogStart:
             topic_partition,
             before_offset,
             timeout_ms=_TIMEOUT_MS,
-            on_response=partial(self._on_deleted, topic_partition),
+            on_response=self._on_deleted,
         )
 
-    def _on_deleted(self, topic_partition: TopicPartition, response: Any) -> None:
+    def _on_deleted(self, response: Any) -> None:
         self._is_waiting = False
-        if not isinstance(response, ClientError):
-            found = response.topics[0].partitions[0]
-            if found.error_code == ErrorCode.NONE:
-                self._history.deletion_done(topic_partition, found.low_watermark)
-            else:
-                self._leaders.refresh()
+        if isinstance(response, ClientError) or response.topics[0].partitions[0].error_code != ErrorCode.NONE:
+            self._leaders.refresh()
         self.start()

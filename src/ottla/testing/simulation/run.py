@@ -103,6 +103,7 @@ class SimulatedRun:
         self.step_rules = StepRules()
         self.sightings = Sightings(self.cluster.brokers, self._is_rebalancing)
         self._looks: dict[int, ChangedPartitions] = {}  # by life of a broker
+        self.sightings.on_loss = self._on_loss
         self._brokers_by_loop_name = {broker.name: broker for broker in self.cluster.brokers.values()}
         broker_ids = list(self.cluster.brokers)
         self.producers = [
@@ -361,6 +362,11 @@ class SimulatedRun:
     def _on_unclean_election(self, topic_partition: TopicPartition) -> None:
         if topic_partition.topic == UNCLEAN_TOPIC:
             self.history.may_lose(topic_partition, "an unclean election")
+
+    def _on_loss(self, topic_partition: TopicPartition) -> None:
+        """All copies are lossy. What was fsynced before it was acknowledged must be there all the same."""
+        if not self.settings.flush_messages:
+            self.history.may_lose(topic_partition, "all replicas that had everything lost power")
 
     def _is_rebalancing(self) -> bool:
         return any(member.is_rebalancing for member in self.members)

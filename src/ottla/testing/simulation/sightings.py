@@ -13,6 +13,9 @@ from ottla.testing.simulation.process import SimulatedBroker
 LEADER_CHANGED: Final = "leader changed"
 LEADER_LOST: Final = "no leader left"
 UNCLEAN_ELECTION: Final = "unclean election"
+ELIGIBLE_ELECTION: Final = "eligible replica elected"
+LOSSY_ELECTION: Final = "least lossy replica elected"
+LOSSY_START: Final = "lossy start"
 ISR_SHRUNK: Final = "in-sync replicas shrunk"
 ISR_GROWN: Final = "in-sync replicas grown"
 CONTROLLER_CHANGED: Final = "controller changed"
@@ -43,7 +46,9 @@ class Sightings:
         self._brokers = brokers
         self._is_rebalancing = is_rebalancing
         self._states: dict[TopicPartition, paths.PartitionState] = {}
+        self._eligible: dict[TopicPartition, paths.EligibleReplicas] = {}
         self._leaders: dict[TopicPartition, BrokerId] = {}  # the last one that there was
+        self.on_loss: Callable[[TopicPartition], None] = lambda _: None  # one that lost something leads
         self._controller: BrokerId | None = None
         # By life of a process and partition: (log start, log end, topic id).
         self._logs: dict[tuple[int, tuple[str, int]], tuple[Offset, Offset, bytes]] = {}
@@ -65,6 +70,8 @@ class Sightings:
                 self._leaders.pop(topic_partition, None)
             else:
                 self._on_state(topic_partition, paths.decode_partition_state(path, value))
+        elif path.startswith(f"{paths.ELIGIBLE}/"):
+            self._on_eligible(change, value)
         elif path == paths.CONTROLLER and change.kind != WatchKind.DELETED:
             controller = paths.decode_controller(path, value).broker_id
             if self._controller not in (None, controller):
@@ -80,6 +87,15 @@ class Sightings:
         ):
             self.count(REGISTRATION_LOST)
 
+    def _on_eligible(self, change: WatchEvent, value: bytes) -> None:
+        topic_partition = paths.partition_of_eligible(change.path.rpartition("/")[2])
+        before = self._eligible.pop(topic_partition, paths.EligibleReplicas(()))
+        if change.kind == WatchKind.DELETED:
+            return
+        node = self._eligible[topic_partition] = paths.decode_eligible(change.path, value)
+        if node.lossy != before.lossy and node.lossy:
+            self.count(LOSSY_START)
+
     def _on_state(self, topic_partition: TopicPartition, state: paths.PartitionState) -> None:
         before = self._states.get(topic_partition)
         self._states[topic_partition] = state
@@ -93,10 +109,18 @@ class Sightings:
         if state.leader == NO_LEADER:
             self.count(LEADER_LOST)
             return
-        if state.leader not in before.isr:
-            self.count(UNCLEAN_ELECTION)
-            if self.on_unclean_election is not None:
-                self.on_unclean_election(topic_partition)
+        if state.leader not in before.isr and state.leader != before.leader:
+            # The state comes before the eligible replicas that were written with it: these are the ones before.
+            node = self._eligible.get(topic_partition, paths.EligibleReplicas(()))
+            if state.leader in node.eligible:
+                self.count(ELIGIBLE_ELECTION)
+            elif not before.isr and not node.eligible and state.leader in [one.broker_id for one in node.lossy]:
+                self.count(LOSSY_ELECTION)
+                self.on_loss(topic_partition)
+            else:
+                self.count(UNCLEAN_ELECTION)
+                if self.on_unclean_election is not None:
+                    self.on_unclean_election(topic_partition)
         if state.leader != self._leaders.get(topic_partition, state.leader):
             self.count(LEADER_CHANGED)
             if topic_partition.topic == OFFSETS_TOPIC:
