@@ -22,6 +22,8 @@ def test_a_partition_is_looked_at_when_anything_that_is_judged_has_changed() -> 
     assert looks.look(partitions) == [partition]
     partition.state = partition.state._replace(leader=BROKER_ID + 1)
     assert looks.look(partitions) == [partition]
+    partition.topic_id = bytes(15) + b"\x01"
+    assert looks.look(partitions) == [partition]
     partition.is_offline = True
     assert looks.look(partitions) == [partition]
     assert not looks.look(partitions)

@@ -6,6 +6,7 @@ from ottla.coordination import paths
 from ottla.coordination.store import WatchEvent, WatchKind
 from ottla.testing.simulation import sightings
 from ottla.testing.simulation.cluster import SimulatedCluster
+from ottla.testing.simulation.process import SimulatedBroker
 from ottla.testing.simulation.requests import create_topic, produce
 from ottla.testing.simulation.sightings import Sightings, partition_of_state_path
 
@@ -107,22 +108,27 @@ def test_a_topic_deleted_with_a_dead_replica_and_a_crash_that_loses_records() ->
     seen.on_stored(noted, b"")
     assert seen.counts == {sightings.TOPIC_DELETED_WITH_DEAD_REPLICA: 1}
     client, broker = cluster.client("client-1"), cluster.brokers[1]
+
+    def look(broker: SimulatedBroker) -> None:
+        assert broker.core is not None
+        seen.look(broker, broker.core.replicas.partitions.values())
+
     create_topic(client, 1, "orders")
     cluster.run_for(120)  # its folder is durable
     produce(client, 1, "orders", 0, [b"a", b"b", b"c"])
     cluster.run_for(1)
-    seen.look(broker, broker.core.replicas.partitions.values())
+    look(broker)
     broker.kill()
     broker.start()
     cluster.run_until(cluster.all_serve, within_s=60)
-    seen.look(broker, broker.core.replicas.partitions.values())
+    look(broker)
     assert sightings.LOSSY_CRASH not in seen.counts
     while sightings.LOSSY_CRASH not in seen.counts:  # how much is lost is the seed's choice
         broker.power_off()
         broker.start()
         cluster.run_until(cluster.all_serve, within_s=60)
-        seen.look(broker, broker.core.replicas.partitions.values())
+        look(broker)
         produce(client, 1, "orders", 0, [b"d"])
         cluster.run_for(1)
-        seen.look(broker, broker.core.replicas.partitions.values())
+        look(broker)
         assert broker.boots < 30

@@ -11,7 +11,7 @@ from ottla.replication.partition import Partition
 
 # All that rules and sightings look at. One call in C for each partition: it runs after every step of every broker.
 _seen_of: Final = attrgetter(
-    "state", "high_watermark", "is_offline", "log.log_end_offset", "log.log_start_offset", "topic_partition"
+    "state", "high_watermark", "is_offline", "log.log_end_offset", "log.log_start_offset", "topic_id", "topic_partition"
 )
 
 
