@@ -44,14 +44,12 @@ class BrokerChanges:
         known = self._state.brokers
         went = [found for found, broker in known.items() if not _is_same(broker, brokers.get(found))]
         came = [broker for found, broker in brokers.items() if not _is_same(broker, known.get(found))]
-        bounced = [broker.broker_id for broker in came if broker.broker_id in known]
         if went:
             self._go(went)
-        if bounced:
+        if came:
+            # Also one that went before: as long as the write of an election is open, the picture may say that it leads.
             self._is_busy = True
             self._elections.when_idle(lambda: self._come_late(came))
-        elif came:
-            self._come(came)
 
     def _come_late(self, came: list[BrokerInfo]) -> None:
         self._is_busy = False

@@ -16,8 +16,8 @@ ORDERS = TopicPartition("orders", 0)
 @pytest.mark.parametrize(
     ("profile", "seed"),
     [
-        pytest.param("log-starts", 158, id="follower-that-begins-within-a-batch-is-never-durable"),
-        pytest.param("log-starts", 218, id="follower-that-begins-within-a-batch-is-never-durable-2"),
+        pytest.param("log-starts", 194, id="follower-that-begins-within-a-batch-is-never-durable"),
+        pytest.param("remade-topic", 195, id="leader-that-came-back-during-its-election-leads-in-the-old-epoch"),
     ],
 )
 def test_named_seed_keeps_the_rules(profile: str, seed: int) -> None:

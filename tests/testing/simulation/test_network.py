@@ -152,6 +152,7 @@ def test_connections_wait_in_the_backlog_until_they_are_accepted() -> None:
     assert rig.client_end.is_connected
     assert rig.accepted == []
     client.send(b"early")
+    rig.run_for()
     rig.network.accept(listener, rig._on_accept)
     rig.run_for()
     assert rig.server_end.data == b"early"
