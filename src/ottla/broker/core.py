@@ -316,6 +316,7 @@ class BrokerCore:
         problem = await election
         if problem is not None:
             raise StoreFailed(problem)
+        self.controller.notes.load()
 
     async def _control_alone_again(self) -> None:
         """In a new session, of what the store has now."""

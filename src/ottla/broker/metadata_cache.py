@@ -1,7 +1,6 @@
 """The broker's picture of the cluster: what Metadata answers from, and where handlers look topics up.
 
-It follows the controller's decisions: `LocalTopics` hands each UpdateMetadata on, or puts each topic here as it becomes
-usable. Handlers read it; event loop only.
+It follows the controller's decisions: `LocalTopics` hands each UpdateMetadata on. Handlers read it; event loop only.
 """
 
 from collections.abc import Iterable

@@ -212,7 +212,6 @@ class Controller:
     def _on_ready(self, term: ControllerTerm) -> None:
         self._is_active = True
         self.configs.use(lambda _: term.queue)
-        self.notes.load()
         self._on_elected(term.epoch)
 
     def _on_over(self, reason: str) -> None:
