@@ -53,6 +53,7 @@ class SimulatedCluster:
         for broker in self.brokers.values():
             broker.on_exit = self._start_again
         self.clients: dict[str, SimulatedClient] = {}
+        self._is_stopping = False
 
     @property
     def now(self) -> float:
@@ -66,12 +67,14 @@ class SimulatedCluster:
 
     def start(self, *, within_s: float = START_WITHIN_S) -> None:
         """Start every broker, and wait until all serve."""
+        self._is_stopping = False
         for broker in self.brokers.values():
             broker.start()
         self.run_until(self.all_serve, within_s=within_s)
 
     def stop(self, *, within_s: float = START_WITHIN_S) -> None:
         """Stop every broker that runs, and wait for it."""
+        self._is_stopping = True
         for broker in self.brokers.values():
             broker.resume()
             broker.stop()
@@ -131,7 +134,7 @@ class SimulatedCluster:
         """A broker ended by itself, or its start failed: whatever runs it starts it again, as systemd does."""
 
         def start() -> None:
-            if not broker.is_up:
+            if not broker.is_up and not self._is_stopping:
                 broker.start()
 
         self.scheduler.call_at(self.scheduler.now + START_AGAIN_AFTER_S, start)
