@@ -185,6 +185,18 @@ def test_a_broker_without_a_log_directory_ends_by_itself() -> None:
     assert one.read() == []
 
 
+def test_a_cluster_that_is_stopped_starts_no_broker_that_ended_before() -> None:
+    one = OneBroker()
+    one.broker.disk.no_space_after(0)
+    produce(one.client, 1, "orders", 0, [b"too much"])
+    one.cluster.run_until(lambda: not one.broker.is_up, within_s=30)
+    one.broker.disk.heal()
+    one.restart()  # before the cluster does it
+    one.cluster.stop()
+    one.cluster.run_for(5)
+    assert not one.broker.is_up
+
+
 def test_the_session_of_a_killed_broker_lives_until_its_timeout() -> None:
     cluster = SimulatedCluster(1, brokers=2)
     cluster.start()
