@@ -168,3 +168,15 @@ def test_notification_that_failed_comes_again(leader: Leader) -> None:
     leader.pump.put(paths.ISR_CHANGE_NOTIFICATION, b"")
     leader.loop.run_for(NOTIFY_AFTER_MS)
     assert leader.notes() == [(ORDERS_0,)]
+
+
+def test_eligible_replicas_are_written_with_the_state_whether_their_node_is_there_or_not(leader: Leader) -> None:
+    leader.pump.put(paths.OTTLA, b"")
+    leader.pump.put(paths.ELIGIBLE, b"")
+    path = paths.eligible_path("orders", 0)
+    for version, isr, eligible in ((0, (1,), (2, 3)), (1, (1, 2), ()), (2, (1,), (2,))):
+        state = ALL._replace(isr=isr, version=version, eligible=eligible)
+        result = leader.pump.call(lambda on_done, state=state: leader.isrs.write(ORDERS_0, state, {}, on_done))
+        assert result == IsrWritten(version + 1)
+        assert paths.decode_eligible(path, leader.pump.get(path).value).eligible == eligible
+        assert leader.stored == (isr, version + 1)

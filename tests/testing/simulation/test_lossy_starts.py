@@ -8,6 +8,7 @@ from ottla.coordination import paths
 from ottla.coordination.store import WatchEvent, WatchKind
 from ottla.core.errors import ErrorCode
 from ottla.core.types import TopicPartition
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.testing.simulated_disk import SimulatedDisk
 from ottla.testing.simulation.cluster import SimulatedCluster
 from ottla.testing.simulation.fault_plan import FaultSettings
@@ -239,3 +240,22 @@ def test_what_is_acknowledged_survives_the_loss_of_power_of_any_and_all_brokers(
     assert sightings[LOSSY_START] > 0
     assert bool(run.history.lossy) == (not flush_messages and LOSSY_ELECTION in sightings)
     assert set(sightings) & {ELIGIBLE_ELECTION, LOSSY_ELECTION} or not run.history.lossy
+
+
+def test_a_deleted_topic_leaves_no_eligible_replicas_to_another_one_of_its_name() -> None:
+    cluster = Cluster()
+    for broker_id in (3, 2):
+        cluster.brokers[broker_id].kill()
+        cluster.await_isr(broker_id - 1)
+    assert cluster.eligible.eligible == (2,)
+    for broker_id in (2, 3):
+        cluster.brokers[broker_id].start()
+    cluster.await_isr(3)
+    tree = cluster.simulated.ensemble.tree
+    assert tree.get(ELIGIBLE_PATH).is_ok
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=10_000)
+    for broker_id in cluster.brokers:  # one of them is the controller
+        cluster.client.request(broker_id, request, lambda _: None, timeout_ms=15_000)
+    cluster.simulated.run_for(20)
+    assert not tree.get(STATE_PATH).is_ok
+    assert not tree.get(ELIGIBLE_PATH).is_ok
