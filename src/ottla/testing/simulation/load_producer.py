@@ -1,6 +1,6 @@
 """A client that produces for a run: an idempotent producer with acks=all, that never gives a batch up."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -44,8 +44,11 @@ class LoadProducer:
         partitions: int,
         brokers: Sequence[BrokerId],
         pause_s: float,
+        is_leading: Callable[[BrokerId, TopicPartition], bool],
     ) -> None:
-        """`pause_s` is the time between an acknowledgement and the next batch, on average."""
+        """`pause_s` is the time between an acknowledgement and the next batch, on average. `is_leading`: a broker leads
+        in the epoch that the store has, and knows it."""
+        self._is_leading = is_leading
         self._client = client
         self._history = history
         self._brokers = list(brokers)
@@ -106,21 +109,22 @@ class LoadProducer:
             slot.batch,
             producer=Producer(self._producer_id, self._producer_epoch, slot.next_sequence),
             timeout_ms=_TIMEOUT_MS,
-            on_response=partial(self._on_produced, slot),
+            on_response=partial(self._on_produced, slot, self._is_leading(leader, slot.partition)),
         )
 
     def _send_later(self, slot: _Slot) -> None:
         self._leaders.refresh()
         self._client.loop.call_later(_BACKOFF_S * (0.5 + self._client.random.random()), partial(self._send, slot))
 
-    def _on_produced(self, slot: _Slot, response: Any) -> None:
+    def _on_produced(self, slot: _Slot, was_leading: bool, response: Any) -> None:
         if isinstance(response, ClientError):
             self._send_later(slot)
             return
         error_code = response.error_code
         if error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._on_acked(slot, response.base_offset)
-        elif error_code in RETRIABLE:
+        elif error_code in RETRIABLE or not was_leading:
+            # One that was deposed unknown to it may lack what its successor has acknowledged since.
             self._send_later(slot)
         else:
             # All that was acknowledged is there, so the cluster knows this producer and its sequence.

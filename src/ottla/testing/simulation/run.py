@@ -90,6 +90,7 @@ class SimulatedRun:
                 partitions=settings.partitions,
                 brokers=broker_ids,
                 pause_s=settings.pause_s,
+                is_leading=self._is_leading,
             )
             for number in range(1, settings.producers + 1)
         ]
@@ -276,6 +277,11 @@ class SimulatedRun:
             return None
         partition = broker.core.replicas.partitions.get(topic_partition)
         return None if partition is None else (partition.state.leader, partition.state.leader_epoch)
+
+    def _is_leading(self, broker_id: BrokerId, topic_partition: TopicPartition) -> bool:
+        """Whether the broker leads in the epoch that the store has, and knows it."""
+        state = self._stored_state(topic_partition)
+        return state is not None and self._known_leader(broker_id, topic_partition) == (broker_id, state.leader_epoch)
 
     def _is_rebalancing(self) -> bool:
         return any(member.is_rebalancing for member in self.members)
