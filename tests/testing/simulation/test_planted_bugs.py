@@ -113,7 +113,6 @@ PLANTED: Final = [
     Planted(in_control.election_keeps_the_epoch, under()),
     Planted(in_control.reborn_leader_keeps_its_epoch, under("power-off-all", interval_s=3)),
     Planted(in_control.older_controllers_are_not_fenced, under("delay", "session-expired", "pause", interval_s=0.4), 4),
-    Planted(in_control.older_leader_epoch_is_taken, under("delay", "session-expired", "pause", interval_s=0.4), 7),
     Planted(in_control.lost_session_is_not_registered_anew, under("session-expired")),
     Planted(
         in_control.coordinator_answers_before_the_commit,

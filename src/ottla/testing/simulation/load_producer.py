@@ -3,7 +3,7 @@
 Only where an unclean election may have lost what it sent does it begin anew, with another producer id.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -51,9 +51,12 @@ class LoadProducer:
         pause_s: float,
         name: str = "",
         topic_id: bytes | None = None,
+        is_leading: Callable[[BrokerId, TopicPartition], bool] = lambda _, __: True,
     ) -> None:
         """`pause_s` is the time between an acknowledgement and the next batch, on average; `name`, by default the
-        client's, begins every value, so no other producer of the run may have it."""
+        client's, begins every value, so no other producer of the run may have it. `is_leading`: a broker leads in the
+        epoch that the store has, and knows it."""
+        self._is_leading = is_leading
         self._client = client
         self._name = name or client.name
         self._history = history
@@ -124,14 +127,14 @@ class LoadProducer:
             slot.batch,
             producer=Producer(slot.producer_id, slot.producer_epoch, slot.next_sequence),
             timeout_ms=_TIMEOUT_MS,
-            on_response=partial(self._on_produced, slot),
+            on_response=partial(self._on_produced, slot, self._is_leading(leader, slot.partition)),
         )
 
     def _send_later(self, slot: _Slot) -> None:
         self._leaders.refresh()
         self._client.loop.call_later(_BACKOFF_S * (0.5 + self._client.random.random()), partial(self._send, slot))
 
-    def _on_produced(self, slot: _Slot, response: Any) -> None:
+    def _on_produced(self, slot: _Slot, was_leading: bool, response: Any) -> None:
         if self._is_dropped:
             return
         if isinstance(response, ClientError):
@@ -140,7 +143,8 @@ class LoadProducer:
         error_code = response.error_code
         if error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._on_acked(slot, response.base_offset)
-        elif error_code in RETRIABLE:
+        elif error_code in RETRIABLE or not was_leading:
+            # One that was deposed unknown to it may lack what its successor has acknowledged since.
             self._send_later(slot)
         elif slot.partition in self._history.lossy:
             slot.batch = []

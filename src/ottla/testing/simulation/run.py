@@ -125,6 +125,7 @@ class SimulatedRun:
                 partitions=settings.partitions,
                 brokers=broker_ids,
                 pause_s=settings.pause_s,
+                is_leading=self._is_leading,
             )
             for number in range(1, settings.producers + 1)
         ]
@@ -225,6 +226,7 @@ class SimulatedRun:
                     partitions=1,
                     brokers=broker_ids,
                     pause_s=settings.pause_s,
+                    is_leading=self._is_leading,
                 )
             )
 
@@ -400,6 +402,11 @@ class SimulatedRun:
         """All copies are lossy. What was fsynced before it was acknowledged must be there all the same."""
         if not self.settings.flush_messages:
             self.history.may_lose(topic_partition, "all replicas that had everything lost power")
+
+    def _is_leading(self, broker_id: BrokerId, topic_partition: TopicPartition) -> bool:
+        """Whether the broker leads in the epoch that the store has, and knows it."""
+        state = stored_state(self.cluster, topic_partition)
+        return state is not None and self._known_leader(broker_id, topic_partition) == (broker_id, state.leader_epoch)
 
     def _is_rebalancing(self) -> bool:
         return any(member.is_rebalancing for member in self.members)

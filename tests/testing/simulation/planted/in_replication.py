@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ottla.broker import follower_read
-from ottla.broker.handlers.follower_fetch import FollowerFetchHandler
 from ottla.broker.isr_store import IsrStore
 from ottla.coordination.store import ANY_VERSION, Result, SetValue
 from ottla.core.cluster import PartitionState
@@ -20,7 +19,6 @@ from ottla.replication.delayed_produce import DelayedProduce
 from ottla.replication.fetcher import ReplicaFetcher
 from ottla.replication.followed_partition import FollowedPartition
 from ottla.replication.isr import InSyncReplicas, LeaderEnds
-from ottla.replication.leading import Leading
 from ottla.replication.partition import Partition
 from ottla.replication.ports import IsrRefused
 from ottla.replication.replicas import Replicas
@@ -149,18 +147,6 @@ def lost_answer_counts_as_not_written(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(IsrStore, "_on_written", refuse)
 
 
-def isr_is_grown_by_a_stale_incarnation(patch: pytest.MonkeyPatch) -> None:
-    """What an earlier start of a broker had lets its present one join, whatever it has lost."""
-    write = IsrStore.write
-
-    def write_without_epochs(self: IsrStore, topic_partition: Any, state: Any, added: Any, on_done: Any) -> None:
-        write(self, topic_partition, state, {}, on_done)
-
-    patch.setattr(IsrStore, "write", write_without_epochs)
-    patch.setattr(InSyncReplicas, "_is_live", lambda *_: True)
-    patch.setattr(FollowerFetchHandler, "_is_stale", lambda *_: False)
-
-
 def follower_joins_before_it_has_caught_up(patch: pytest.MonkeyPatch) -> None:
     """Whoever fetches is in sync, and may be elected with a part of what was acknowledged."""
     next_write = InSyncReplicas._next_write
@@ -169,31 +155,6 @@ def follower_joins_before_it_has_caught_up(patch: pytest.MonkeyPatch) -> None:
         return next_write(self, state, ends._replace(high_watermark=-1, epoch_start_offset=-1), *some, **named)
 
     patch.setattr(InSyncReplicas, "_next_write", write_too_early)
-
-
-def follower_joins_by_what_it_fetched(patch: pytest.MonkeyPatch) -> None:
-    """A follower counts as in sync by what it fetched in another epoch of the leader: progress is kept over epochs."""
-    lead = InSyncReplicas.lead
-
-    def lead_with_old_progress(self: InSyncReplicas, state: PartitionState, *, now_ms: int) -> None:
-        before = self.followers
-        lead(self, state, now_ms=now_ms)
-        self.followers.update({follower: before[follower] for follower in self.followers if follower in before})
-
-    patch.setattr(InSyncReplicas, "stop_leading", lambda _: None)
-    patch.setattr(InSyncReplicas, "lead", lead_with_old_progress)
-
-
-def older_state_within_an_epoch_is_taken(patch: pytest.MonkeyPatch) -> None:
-    """In-sync replicas that come late from the controller replace newer ones."""
-
-    def apply_state(self: Replicas, topic_partition: Any, state: PartitionState) -> ErrorCode:
-        if state.leader_epoch < self.partitions[topic_partition].state.leader_epoch:
-            return ErrorCode.STALE_CONTROLLER_EPOCH
-        self.update_state(topic_partition, state)
-        return ErrorCode.NONE
-
-    patch.setattr(Replicas, "apply_state", apply_state)
 
 
 # The high watermark
@@ -263,20 +224,6 @@ def leader_does_not_compare_histories(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(follower_read, "diverging_epoch_of", diverging_epoch_of)
 
 
-def progress_of_a_diverging_follower_counts(patch: pytest.MonkeyPatch) -> None:
-    """A follower's offset is noted though what it has below is not what the leader has."""
-    diverging_epoch_of = follower_read.diverging_epoch_of
-    note_progress = follower_read.note_progress
-
-    def note_any_progress(*arguments: Any, **named: Any) -> None:
-        with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(follower_read, "diverging_epoch_of", lambda *_: None)
-            note_progress(*arguments, **named)
-        assert follower_read.diverging_epoch_of is diverging_epoch_of
-
-    patch.setattr("ottla.broker.handlers.follower_fetch.note_progress", note_any_progress)
-
-
 def follower_truncates_to_its_high_watermark(patch: pytest.MonkeyPatch) -> None:
     """As before KIP-101: what was acknowledged is cut off where the follower had not heard yet that it was."""
     add = ReplicaFetcher.add
@@ -288,44 +235,3 @@ def follower_truncates_to_its_high_watermark(patch: pytest.MonkeyPatch) -> None:
         add(self, partition, leader_epoch=leader_epoch)
 
     patch.setattr(ReplicaFetcher, "add", truncate_and_add)
-
-
-def truncation_ends_at_the_leaders_epoch_end(patch: pytest.MonkeyPatch) -> None:
-    """As before KIP-279: where the follower lacks the epoch that the leader names, it keeps too much of its own."""
-
-    def common_end(self: FollowedPartition, diverging: EpochEndOffset) -> Offset:
-        return min(diverging.end_offset, self.partition.log.log_end_offset - 1)
-
-    patch.setattr(FollowedPartition, "_common_end", common_end)
-
-
-def epoch_is_noted_with_the_first_append_only(patch: pytest.MonkeyPatch) -> None:
-    """Before its first append a new leader can't tell where the epoch before its own has ended."""
-
-    def begin_epoch(self: Leading, state: PartitionState, *, now_ms: int) -> None:
-        self.epoch_start_offset = self._partition.log.log_end_offset
-        self._in_sync.lead(state, now_ms=now_ms)
-
-    patch.setattr(Leading, "begin_epoch", begin_epoch)
-    patch.setattr(
-        Partition,
-        "end_of_epoch",
-        lambda self, epoch: self.log.leader_epochs.end_offset_of(epoch, log_end_offset=self.log.log_end_offset),
-    )
-
-
-def follower_takes_the_answer_of_an_older_leader(patch: pytest.MonkeyPatch) -> None:
-    """What a leader sent before it was deposed is appended behind what the next one sent."""
-    take, append = FollowedPartition.take, Partition.append_as_follower
-    add = ReplicaFetcher.remove
-
-    def take_any(self: FollowedPartition, *arguments: Any, **named: Any) -> Any:
-        self.leader_epoch = self.partition.state.leader_epoch
-        return take(self, *arguments, **named)
-
-    def append_any(self: Partition, records: Any, *, leader_epoch: int, now_ms: int) -> Any:
-        return append(self, records, leader_epoch=self.state.leader_epoch, now_ms=now_ms)
-
-    patch.setattr(FollowedPartition, "take", take_any)
-    patch.setattr(Partition, "append_as_follower", append_any)
-    patch.setattr(ReplicaFetcher, "remove", lambda self, key: None if key in self.followed else add(self, key))
