@@ -117,7 +117,8 @@ class FaultPlan:
             self._cluster.scheduler.call_at(self._cluster.now + _STOP_WAIT_S, again)
             return
         del self._stopping[broker]
-        if not broker.is_up and broker.loop.number == life:  # else it was started and stopped by somebody else
+        # One that ended by itself is started by the cluster.
+        if not broker.is_up and broker.loop.number == life and not broker.exit_reason:
             broker.start()
 
     def _two_hosts(self) -> tuple[str, str]:
