@@ -107,17 +107,18 @@ class FaultPlan:
         broker.resume()
         if broker.state is ProcessState.STOPPING and broker not in self._stopping:  # a clean stop takes its time
             self._stopping[broker] = None
-            self._start_when_stopped(broker)
+            self._start_when_stopped(broker, broker.loop.number)
         elif not broker.is_up:
             broker.start()
 
-    def _start_when_stopped(self, broker: SimulatedBroker) -> None:
-        if broker.state is ProcessState.STOPPING:
-            again = partial(self._start_when_stopped, broker)
+    def _start_when_stopped(self, broker: SimulatedBroker, life: int) -> None:
+        if broker.state is ProcessState.STOPPING and broker.loop.number == life:
+            again = partial(self._start_when_stopped, broker, life)
             self._cluster.scheduler.call_at(self._cluster.now + _STOP_WAIT_S, again)
             return
         del self._stopping[broker]
-        if not broker.is_up:
+        # One that ended by itself is started by the cluster.
+        if not broker.is_up and broker.loop.number == life and not broker.exit_reason:
             broker.start()
 
     def _two_hosts(self) -> tuple[str, str]:
