@@ -17,7 +17,7 @@ FAIL_OVER_S = 60
 
 @pytest.mark.slow
 def test_confluent_kafka_produces_and_consumes_over_a_simulated_broker() -> None:
-    with BridgedCluster(1, brokers=1) as bridged:
+    with BridgedCluster(1, brokers=1, properties={"offsets.topic.replication.factor": "1"}) as bridged:
         admin = AdminClient({"bootstrap.servers": bridged.bootstrap})
         admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result(WAIT_S)
         producer = Producer({"bootstrap.servers": bridged.bootstrap, "linger.ms": 0, "enable.idempotence": True})

@@ -67,11 +67,21 @@ class Cluster:
                 return
 
     def read(self) -> list[bytes | None]:
+        """All that the leader has, when it has heard from its followers that it is committed."""
+        self.simulated.run_until(self._is_all_committed, within_s=60)
         while True:
             outcome = fetch(self.client, self.state.leader, "orders", 0, 0)
             self.simulated.run_until(lambda outcome=outcome: outcome.is_there, within_s=60)  # type: ignore[misc]
             if outcome.response is not None and outcome.response.error_code == ErrorCode.NONE:
                 return [value for _, value in outcome.response.records]
+
+    def _is_all_committed(self) -> bool:
+        leader = self.brokers.get(self.state.leader)
+        if leader is None or not leader.is_serving:
+            return False
+        assert leader.core is not None
+        partition = leader.core.replicas.partitions.get(ORDERS)
+        return partition is not None and partition.high_watermark == partition.log.log_end_offset
 
     def states_at_registrations(self, broker_id: int) -> list[paths.PartitionState]:
         """What the store says whenever this broker registers, from now on."""

@@ -43,6 +43,7 @@ UNCLEAN_TOPIC: Final = "clicks"
 GROUP: Final = "billing"
 _CREATE_WITHIN_S: Final = 60.0
 _RUNNING: Final = ProcessState.RUNNING
+_SERVING: Final = (ProcessState.RUNNING, ProcessState.STOPPING)  # one that stops acknowledges until it leads nothing
 _TOPIC_PATH_SLASHES: Final = 3
 _NO_CONFIGS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -353,9 +354,12 @@ class SimulatedRun:
 
     def _after_step(self, loop: ProcessLoop) -> None:
         broker = self._brokers_by_loop_name.get(loop.name)
-        if broker is None or broker.core is None or not hasattr(broker.core, "replicas"):
-            return  # it has not got as far as that
+        if broker is None or broker.state not in _SERVING:
+            return
         core = broker.core
+        if not hasattr(core, "replicas"):  # its start has failed before that
+            return
+        assert core is not None
         looks = self._looks.get(loop.number)
         if looks is None:
             looks = self._looks[loop.number] = ChangedPartitions()
@@ -366,7 +370,7 @@ class SimulatedRun:
             if changed:
                 self.step_rules.look(broker.broker_id, changed)
                 self.sightings.look(broker, changed)
-        if changed:  # also of one that stops: it acknowledges until its leaders are elsewhere
+        if changed:
             self.committed.look(broker.broker_id, changed)
 
     def _on_stored(self, change: WatchEvent, value: bytes) -> None:

@@ -33,7 +33,7 @@ def controller_elects_without_a_version(patch: pytest.MonkeyPatch) -> None:
 def leader_is_elected_outside_of_the_isr(patch: pytest.MonkeyPatch) -> None:
     """Any replica that is online leads, whatever it has."""
 
-    def select_any(replicas: Any, isr: Any, *, online: Any, is_unclean_allowed: bool) -> Selection | None:
+    def select_any(replicas: Any, isr: Any, *, online: Any, **_: Any) -> Selection | None:
         return select_offline(replicas, replicas, online=online, is_unclean_allowed=True)
 
     patch.setattr(partition_decisions, "select_offline", select_any)
@@ -44,7 +44,7 @@ def election_keeps_the_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         partition_decisions,
         "_elected",
-        lambda state, selection: state._replace(leader=selection.leader, isr=selection.isr),
+        lambda state, selection, _: state._replace(leader=selection.leader, isr=selection.isr),
     )
 
 
