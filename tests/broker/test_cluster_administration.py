@@ -166,7 +166,8 @@ def test_partitions_of_a_failed_directory_are_led_elsewhere() -> None:
     assert core.fatal_reason is None
     states = {one.partition: three.state_of(one) for one in (*lost, *kept)}
     answers: list[ControlAnswer] = []
-    stamp = ControlStamp(three.controller, core.local_topics.fence.controller_epoch, core.registration.epoch)
+    fence = core.local_topics.fence
+    stamp = ControlStamp(three.controller, fence.controller_epoch, core.registration.epoch, number=2**31)
     topic_id = core.cache.topics["orders"].topic_id
     core.local_topics.handle(leader_and_isr(states, topic_id=topic_id, is_new=False, by=stamp), answers.append)
     assert answers == [ControlAnswer(ErrorCode.NONE, dict.fromkeys(lost, ErrorCode.KAFKA_STORAGE_ERROR))]

@@ -36,8 +36,15 @@ def send(rig: Rig, request: ControlRequest, peer: FakePeer | None = None) -> Con
     return answer_of(decode_response(RESPONSES[message.API_KEY], 0, bytes_of(answer)[4:])[1])
 
 
+@pytest.fixture
+def rig(rig: Rig) -> Rig:
+    """As in a cluster: others may send control requests."""
+    rig.core.handlers.serve_brokers()
+    return rig
+
+
 def two_listeners(make_rig: MakeRig) -> Rig:
-    return make_rig(
+    rig = make_rig(
         {
             "listeners": "PLAINTEXT://:9092,INTERNAL://:9093",
             "advertised.listeners": "PLAINTEXT://broker.test:9092,INTERNAL://broker.test:9093",
@@ -45,6 +52,8 @@ def two_listeners(make_rig: MakeRig) -> Rig:
             "inter.broker.listener.name": "INTERNAL",
         }
     )
+    rig.core.handlers.serve_brokers()
+    return rig
 
 
 def test_partition_comes_to_life_and_ends_by_frames(rig: Rig) -> None:
@@ -62,6 +71,16 @@ def test_errors_of_partitions_are_in_the_answer(rig: Rig) -> None:
     send(rig, leader_and_isr({0: led_by(BROKER_ID, 4)}))
     answer = send(rig, leader_and_isr({0: led_by(BROKER_ID, 3), 1: HERE}))
     assert answer.partitions == {TopicPartition("orders", 0): ErrorCode.STALE_CONTROLLER_EPOCH}
+
+
+def test_broker_alone_takes_no_control_request(make_rig: MakeRig) -> None:
+    rig = make_rig()
+    for request in (leader_and_isr({0: HERE}), stop(0, deletes=True), update_metadata()):
+        with pytest.raises(ProtocolViolation, match="not served"):
+            rig.send(encode_request(message_of(request), 0, 7, "x"))
+    frame = encode_request(ApiVersionsRequest(), 0, 7, "x")
+    _, response = decode_response(ApiVersionsResponse, 0, bytes_of(rig.send(frame))[4:])
+    assert not any(entry.api_key in CONTROL_KEYS for entry in response.api_keys)
 
 
 def test_on_other_listeners_control_requests_are_unknown(make_rig: MakeRig) -> None:

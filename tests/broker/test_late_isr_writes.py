@@ -24,7 +24,7 @@ def create(cluster: SimulatedCluster, controller: SimulatedBroker, *replicas: Si
 
 
 def test_write_for_a_deleted_topic_does_not_come_to_one_that_has_its_name() -> None:
-    cluster = SimulatedCluster(1, brokers=3)
+    cluster = SimulatedCluster(1, brokers=3, session_timeout_ms=120_000)  # it outlives the slow way to the store
     cluster.start()
     brokers = list(cluster.brokers.values())
     (controller,) = [one for one in brokers if one.core is not None and one.core.controller.is_active]
@@ -47,6 +47,8 @@ def test_write_for_a_deleted_topic_does_not_come_to_one_that_has_its_name() -> N
     controller.core.topics.delete("orders", deleted.append)
     cluster.run_until(lambda: bool(deleted), within_s=60)
     assert deleted == [None]
+    topics = controller.core.topics
+    cluster.run_until(lambda: "orders" not in topics.state.topics, within_s=60)
     create(cluster, controller, follower, controller, leader)
     cluster.run_for(2 * SLOW_S)
     path = paths.partition_state_path(*ORDERS)

@@ -10,10 +10,17 @@ import pytest
 from ottla.broker.metrics.requests import api_name
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersion
-from tests.broker.rig import Rig
+from tests.broker.rig import LISTENER, Rig
 
 # Advertised from version 0 on, and refused below this.
 FIRST_PRODUCE_VERSION = 3
+
+
+@pytest.fixture
+def rig(rig: Rig) -> Rig:
+    """With what brokers of a cluster say to each other, too."""
+    rig.core.handlers.serve_brokers()
+    return rig
 
 
 def handler_module(row: ApiVersion) -> str:
@@ -21,7 +28,7 @@ def handler_module(row: ApiVersion) -> str:
 
 
 def test_each_api_has_a_handler_file_that_names_the_versions_of_the_table(rig: Rig) -> None:
-    for row in rig.dispatcher.advertised():
+    for row in rig.dispatcher.advertised(LISTENER):
         first = FIRST_PRODUCE_VERSION if row.api_key == ApiKey.PRODUCE else row.min_version
         versions = f"{first}-{row.max_version}" if first < row.max_version else f"{first}"
         docstring = import_module(handler_module(row)).__doc__ or ""
@@ -29,7 +36,7 @@ def test_each_api_has_a_handler_file_that_names_the_versions_of_the_table(rig: R
 
 
 def test_handlers_that_remember_by_version_have_room_for_the_last_one(rig: Rig) -> None:
-    for row in rig.dispatcher.advertised():
+    for row in rig.dispatcher.advertised(LISTENER):
         module = import_module(handler_module(row))
         assert getattr(module, "LAST_SERVED_VERSION", row.max_version) == row.max_version
 
@@ -37,7 +44,7 @@ def test_handlers_that_remember_by_version_have_room_for_the_last_one(rig: Rig) 
 def test_every_file_of_a_handler_is_in_the_table(rig: Rig) -> None:
     folder = Path(import_module("ottla.broker.handlers").__file__ or "").parent
     named = {path.stem for path in folder.glob("*.py") if path.stem.upper() in ApiKey.__members__}
-    assert named == {ApiKey(row.api_key).name.lower() for row in rig.dispatcher.advertised()}
+    assert named == {ApiKey(row.api_key).name.lower() for row in rig.dispatcher.advertised(LISTENER)}
 
 
 START = """

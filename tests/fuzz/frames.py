@@ -25,6 +25,11 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from ottla.protocol.produce_client_codec import encode_produce_request
 from tests.fuzz.admin_messages import admin_messages
 from tests.fuzz.group_messages import NO_SEAT, Seat, group_messages
@@ -63,6 +68,14 @@ _MESSAGES: dict[ApiKey, Callable[[int], ApiMessage]] = {
         ],
         timeout_ms=100,
         validate_only=True,
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda version: OffsetForLeaderEpochRequest(
+        topics=[
+            OffsetForLeaderTopic(
+                topic=TOPIC,
+                partitions=[OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=0)],
+            )
+        ]
     ),
     ApiKey.DESCRIBE_CLUSTER: lambda version: DescribeClusterRequest(include_cluster_authorized_operations=True),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda version: DescribeTopicPartitionsRequest(

@@ -46,7 +46,7 @@ brokers = st.lists(ids, max_size=4).map(tuple)
 states = st.builds(PartitionState, ids, ids, brokers, brokers, ids, st.none() | brokers, st.just(()))
 configs = st.dictionaries(names, names, max_size=3)
 topic_ids = st.binary(min_size=16, max_size=16)
-stamps = st.builds(ControlStamp, ids, ids, epochs)
+stamps = st.builds(ControlStamp, ids, ids, epochs, st.integers(0, 2**63 - 1))
 topic_partitions = st.builds(TopicPartition, names, ids)
 error_codes = st.sampled_from(ErrorCode)
 

@@ -415,7 +415,7 @@ class BrokerCore:
                 wheel=self.timers.wheel,
                 coordinator=self.start_groups().coordinator,
             )
-        Handlers(
+        self.handlers = Handlers(
             self.dispatcher,
             config=self.config,
             replicas=self.replicas,
@@ -434,7 +434,10 @@ class BrokerCore:
             creation=self.topic_creation,
             begin_shutdown=None if self._membership is None else self.controller.controlled_shutdown,
             elect_leaders_by=None if self._membership is None else self.controller.elect_leaders,
-        ).serve_all()
+        )
+        self.handlers.serve_clients()
+        if self._membership is not None:
+            self.handlers.serve_brokers()
 
     async def _register(self, bound: tuple[Listener, ...]) -> None:
         self.registration = Registration(

@@ -109,9 +109,12 @@ class Handlers(NamedTuple):
     # The controller's elections; None on a broker that is alone.
     elect_leaders_by: "ElectLeaders | None" = None
 
-    def serve_all(self) -> None:
-        """Fill the dispatcher's tables."""
+    def serve_clients(self) -> None:
+        """Fill the dispatcher's table of what every listener serves."""
         self.dispatcher.serve(_table(self))
+
+    def serve_brokers(self) -> None:
+        """The table of the inter-broker listener; not on a broker alone, which takes orders from nobody."""
         self.dispatcher.serve_brokers(_table_between_brokers(self), self.config.inter_broker_listener_name())
 
     # Records
