@@ -31,6 +31,11 @@ def test_core_serves_when_its_start_is_over_and_not_after_its_stop(rig: Rig) -> 
     assert len(rig.wheel) == 0
 
 
+def test_first_start_speaks_of_no_loss(make_rig: MakeRig, caplog: pytest.LogCaptureFixture) -> None:
+    make_rig()
+    assert caplog.text == ""
+
+
 def test_next_life_on_the_same_store_and_disk_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     disk = SimulatedDisk()
     first = Rig(tmp_path, disk=disk)

@@ -181,7 +181,8 @@ class BrokerCore:
         if membership is not None:
             membership.find_losses(manager, images)
         elif manager.lossy_directories:
-            _LOG.warning("%s: lossy start: %s", ", ".join(manager.lossy_directories), _LOSS_OF_ONE)
+            if manager.partitions():  # a new broker has nothing to lose
+                _LOG.warning("%s: lossy start: %s", ", ".join(manager.lossy_directories), _LOSS_OF_ONE)
             manager.confirm_loss()
         background: Background = ports.background
         self.flusher = Flusher(
