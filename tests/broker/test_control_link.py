@@ -51,6 +51,7 @@ class Controller:
 
 @pytest.fixture
 def controller(rig: Rig) -> Controller:
+    rig.core.handlers.serve_brokers()  # as in a cluster
     return Controller(rig)
 
 
